@@ -1,0 +1,1 @@
+"""The bench: runs, statistics, tables, reports."""

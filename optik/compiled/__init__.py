@@ -1,0 +1,1 @@
+"""The fast core: kinematics, residual, box QP, descent and starts in Numba."""

@@ -1,0 +1,60 @@
+"""One tree for every error that wrong input can cause.
+
+A solve that does not converge is a result, never an exception.  What is raised here always
+says what was wrong, what would have been right and, for a name, which valid names come close.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+
+
+class OptikError(Exception):
+    """Base of everything that optik raises on purpose."""
+
+
+class UnknownNameError(OptikError, LookupError):
+    """A robot, frame, joint, solver, problem set or option that does not exist."""
+
+
+class RobotError(OptikError, ValueError):
+    """A model that cannot be turned into a robot, or a broken robot file."""
+
+
+class TargetError(OptikError, ValueError):
+    """A target whose numbers are not a position, an orientation or an axis."""
+
+
+class ProblemError(OptikError, ValueError):
+    """A start, posture, tolerance or budget that does not fit the robot."""
+
+
+class SolverError(OptikError, ValueError):
+    """A solver option with a value outside its range, or a missing backend."""
+
+
+class ProblemSetError(OptikError, ValueError):
+    """A problem set whose files are broken or do not match their digest."""
+
+
+class BenchmarkError(OptikError, ValueError):
+    """A run, a report or a comparison that was asked for with unusable arguments."""
+
+
+def unknown_name(kind: str, name: str, valid: Iterable[str]) -> UnknownNameError:
+    """Builds the error for a name that is not among the valid ones.
+
+    Args:
+        kind: what the name stands for, in the singular ("robot", "frame", ...).
+        name: the name that was asked for.
+        valid: the names that exist.
+
+    Returns:
+        An error whose message lists the close matches first, then every valid name.
+    """
+    names = sorted(set(valid))
+    near = difflib.get_close_matches(name, names, n=3, cutoff=0.5)
+    hint = f" Did you mean {' or '.join(repr(n) for n in near)}?" if near else ""
+    known = ", ".join(names) if names else "none"
+    return UnknownNameError(f"unknown {kind} {name!r}.{hint} Valid: {known}.")

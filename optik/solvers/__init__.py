@@ -1,0 +1,119 @@
+"""The solvers: one method a file, found by looking into this folder.
+
+`SOLVERS` maps every name to its class.  A string stands for a solver wherever one is wanted:
+`NAME`, `NAME:option=value,option=value`, or `path.py:MySolver` for one of your own.
+"""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import pkgutil
+import sys
+from collections.abc import Mapping
+from dataclasses import fields
+from pathlib import Path
+from typing import Any, get_type_hints
+
+import msgspec
+
+from optik.errors import SolverError, unknown_name
+from optik.solvers.base import Deadline, Prepared, Search, Solver
+
+__all__ = ["SOLVERS", "Deadline", "Prepared", "Search", "Solver", "parse_solver"]
+
+
+def _find() -> dict[str, type[Solver]]:
+    found: dict[str, type[Solver]] = {}
+    for module_info in pkgutil.iter_modules(__path__):
+        module = importlib.import_module(f"{__name__}.{module_info.name}")
+        for value in vars(module).values():
+            if (
+                isinstance(value, type)
+                and issubclass(value, Solver)
+                and value.__module__ == module.__name__
+                and "name" in vars(value)
+            ):
+                found[value.name] = value
+    return dict(sorted(found.items()))
+
+
+# Importing every file is cheap: a backend (casadi, osqp, ...) is imported where it is prepared.
+SOLVERS: Mapping[str, type[Solver]] = _find()
+# The classes under their own names, so that optik.solvers.BoxQP works.
+globals().update({cls.__name__: cls for cls in SOLVERS.values()})
+
+
+def __getattr__(name: str) -> Any:
+    raise AttributeError(
+        f"optik.solvers has no {name!r}; it has {', '.join(c.__name__ for c in SOLVERS.values())}"
+    )
+
+
+def parse_solver(text: str | Solver) -> Solver:
+    """Turns `NAME[:option=value,...]` or `path.py:Name[:option=value,...]` into a solver.
+
+    Args:
+        text: the string form, or a solver, which is returned as it is.
+
+    Raises:
+        UnknownNameError: for a solver or option that does not exist, with the near matches.
+        SolverError: for a value of the wrong type or outside its range.
+    """
+    if isinstance(text, Solver):
+        return text
+    if not isinstance(text, str):
+        raise SolverError(f"a solver is a Solver or its name, got {type(text).__name__}")
+    head, _, rest = text.partition(":")
+    if head.endswith(".py"):
+        name, _, options = rest.partition(":")
+        cls: Any = _from_file(Path(head), name)
+        if isinstance(cls, Solver):
+            return cls
+    else:
+        if head not in SOLVERS:
+            raise unknown_name("solver", head, SOLVERS)
+        cls, options = SOLVERS[head], rest
+    return cls(**_options(cls, options))
+
+
+def _options(cls: type[Solver], text: str) -> dict[str, Any]:
+    hints = get_type_hints(cls)
+    valid = [f.name for f in fields(cls)]
+    options: dict[str, Any] = {}
+    for part in filter(None, text.split(",")):
+        key, equals, value = part.partition("=")
+        key = key.strip().replace("-", "_")
+        if key not in valid:
+            raise unknown_name(f"option of {cls.name}", key, valid)
+        if not equals:
+            raise SolverError(f"{cls.name}: write {key}=VALUE, got {part!r}")
+        value = value.strip()
+        try:
+            if value.lower() in ("none", "null"):
+                options[key] = msgspec.convert(None, hints[key])
+            else:
+                options[key] = msgspec.convert(value, hints[key], strict=False)
+        except msgspec.ValidationError as error:
+            raise SolverError(f"{cls.name}: {key}={value}: {error}") from None
+    return options
+
+
+def _from_file(path: Path, name: str) -> Any:
+    if not path.is_file():
+        raise SolverError(f"there is no solver file {str(path)!r}")
+    module_name = f"optik_user_{path.stem}"
+    spec = importlib.util.spec_from_file_location(module_name, path)
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[module_name] = module  # so that its classes can be pickled
+    spec.loader.exec_module(module)
+    candidates = {
+        k: v
+        for k, v in vars(module).items()
+        if isinstance(v, Solver)
+        or (isinstance(v, type) and issubclass(v, Solver) and v is not Solver)
+    }
+    if name not in candidates:
+        raise unknown_name(f"solver in {path.name}", name, candidates)
+    return candidates[name]
