@@ -1,0 +1,139 @@
+r"""The constrained step: damped least squares inside the joint limits, solved exactly.
+
+The idea.  Clamping takes the damped step and drops what leaves the joint ranges.  Here the ranges
+are part of the question, so that the joints that can still move make up for those that cannot:
+
+    d = argmin |J d - e|^2 + lambda^2 |d|^2    subject to    lower - q <= d <= upper - q
+
+a convex quadratic program of n unknowns (Kanoun, Lamiraux and Wieber 2011; Escande, Mansard and
+Wieber 2014).  Its fixed points, d = 0, are exactly the points that satisfy the first-order
+conditions of the bounded problem: what stops here is stationary, not merely stuck.
+
+Holding the step.  The linear model is good nearby only.  `hold="trust"` puts |d_i| <= `step_limit`
+into the box; `hold="scale"` scales the answer to norm `step_limit`, which stays feasible because
+the box is convex and holds 0; `hold="none"` trusts the damping alone.
+
+Damping.  lambda^2 = damping^2 + error_damping * 1/2 |e|^2: with `error_damping` the step is
+careful far away, and Gauss-Newton near the target (Sugihara 2011).  There is no line search.
+
+Stopping.  Solved within tolerance; the iteration or time limit; a step that no longer moves any
+joint by more than 1e-14 (a stationary point); a path that repeats itself (the held step jumps to
+and fro across a kink that a joint limit makes): a cycle of two is seen at once.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar, Literal
+
+import numpy as np
+
+from optik.pose import Array
+from optik.problem import Budget, Problem, Shape
+from optik.residual import RESIDUALS, Residual, ResidualKind
+from optik.result import Claim, Result
+from optik.robot import Robot
+from optik.solvers.base import Deadline, Prepared, Search, Solver, check_choice, check_positive
+from optik.solvers.qp import BACKENDS, Backend, QPStatus, make_backend
+
+Hold = Literal["trust", "scale", "none"]
+_USABLE = (QPStatus.SOLVED, QPStatus.INACCURATE)
+
+
+@dataclass(frozen=True, kw_only=True)
+class BoxQP(Solver):
+    """Damped least-squares step with the joint limits inside the QP.
+
+    Attributes:
+        backend: what solves the QP; see `optik.solvers.qp.BACKENDS`.
+        damping: lambda [m/rad, in the units of the weighted Jacobian].
+        error_damping: what lambda^2 grows by per unit of cost [1/rad^2].
+        hold: how the step is kept short: "trust" (|d_i| <= step_limit inside the QP), "scale"
+            (the whole step scaled to norm step_limit) or "none".
+        step_limit: the limit that `hold` keeps [rad or m].
+        residual: rotation residual, "log" or "chordal".
+        rotation_weight: w_r for every target [m/rad]; each target's own if None.
+    """
+
+    name: ClassVar[str] = "box-qp"
+    summary: ClassVar[str] = "damped least squares with the joint limits inside the step's QP"
+    family: ClassVar[str] = "box-qp"
+    reference: ClassVar[str] = "Kanoun, Lamiraux and Wieber 2011"
+
+    backend: str = "lsq-linear"
+    damping: float = 0.01
+    error_damping: float = 0.0
+    hold: Hold = "trust"
+    step_limit: float = 0.2
+    residual: ResidualKind = "log"
+    rotation_weight: float | None = None
+
+    def __post_init__(self) -> None:
+        check_choice(self.name, "backend", self.backend, tuple(BACKENDS))
+        check_positive(self.name, "damping", self.damping)
+        check_positive(self.name, "error_damping", self.error_damping, zero=True)
+        check_choice(self.name, "hold", self.hold, ("trust", "scale", "none"))
+        check_positive(self.name, "step_limit", self.step_limit)
+        check_choice(self.name, "residual", self.residual, RESIDUALS)
+        check_positive(self.name, "rotation_weight", self.rotation_weight)
+
+    def prepare(self, robot: Robot, shape: Shape, budget: Budget) -> Prepared:
+        """See `Solver.prepare`."""
+        residual = Residual(robot, shape, kind=self.residual, rotation_weight=self.rotation_weight)
+        backend = make_backend(self.backend, _rows(shape, self.residual), len(residual.free))
+
+        def run(
+            problem: Problem, *, trace: bool = False, deadline: Deadline | None = None
+        ) -> Result:
+            return self._run(
+                Search(residual, problem, budget, trace=trace, deadline=deadline), backend
+            )
+
+        return run
+
+    def _run(self, search: Search, backend: Backend) -> Result:
+        residual, x = search.residual, search.x
+        before: Array | None = None
+        while True:
+            at = search.at(x)
+            if search.solved(at):
+                return search.result(Claim.CONVERGED)
+            limit = search.out_of_budget()
+            if limit is not None:
+                return search.result(limit)
+            damping = float(np.sqrt(self.damping**2 + self.error_damping * at.cost))
+            lower, upper = residual.lower - x, residual.upper - x
+            if self.hold == "trust":
+                lower = np.maximum(lower, -self.step_limit)
+                upper = np.minimum(upper, self.step_limit)
+            d, status, violation, word = backend.step(at.J, at.e, damping, lower, upper)
+            search.raw_violation = max(search.raw_violation, violation)
+            if status not in _USABLE:
+                return search.result(
+                    Claim.NUMERICAL_FAILURE, f"{self.backend} says {status.value}: {word}"
+                )
+            if self.hold == "scale":
+                norm = float(np.sqrt(d @ d))
+                if norm > self.step_limit:
+                    d = d * (self.step_limit / norm)
+            moved = np.minimum(np.maximum(x + d, residual.lower), residual.upper)
+            search.iterations += 1
+            if float(np.abs(moved - x).max(initial=0.0)) < 1e-14:
+                return search.result(Claim.NO_PROGRESS)
+            if before is not None and float(np.abs(moved - before).max()) < 1e-14:
+                return search.result(
+                    Claim.NO_PROGRESS, "The steps jump to and fro between two configurations."
+                )
+            before, x = x, moved
+
+
+def _rows(shape: Shape, kind: ResidualKind) -> int:
+    """How many rows the residual of a shape has."""
+    rows = 0
+    for target in shape.targets:
+        rows += sum(target.mask[:3])
+        if target.kind == "pose":
+            rows += 9 if kind == "chordal" and all(target.mask) else sum(target.mask[3:])
+        elif target.kind == "axis":
+            rows += 3
+    return rows
