@@ -164,7 +164,8 @@ class Search:
         self._trace: list[Array] | None = [] if trace else None
         self._best_x = self.x
         self._best_key = (True, np.inf)
-        self._last_x: Array | None = None
+        self._last_x = self.x
+        self._last_solved = False
 
     def at(self, x: Array, *, jacobian: bool = True, step: bool = True) -> Linearization:
         """Evaluates the residual at `x`, shape (nf,), and remembers it if it is the best so far.
@@ -179,7 +180,8 @@ class Search:
         self.evaluations += 1
         if not np.isfinite(out.e).all():
             return out
-        key = (not self.solved(out), out.cost)
+        self._last_x, self._last_solved = x.copy(), self.solved(out)
+        key = (not self._last_solved, out.cost)
         if key < self._best_key:
             self._best_key, self._best_x = key, x.copy()
         if step and self._trace is not None:
@@ -192,6 +194,23 @@ class Search:
         """Whether the errors are within the problem's tolerance."""
         tolerance = self.problem.tolerance
         return out.position_error <= tolerance.position and out.rotation_error <= tolerance.rotation
+
+    @property
+    def found(self) -> bool:
+        """Whether some configuration visited so far is a solution."""
+        return not self._best_key[0]
+
+    def best_q(self) -> Array:
+        """The best configuration visited so far, shape (n,)."""
+        return self.residual.full(self._best_x)
+
+    def prefer_last(self) -> None:
+        """Hands back the last visited configuration if it is a solution, whatever its cost.
+
+        For a method that goes on from a solution to a better posture.
+        """
+        if self._last_solved:
+            self._best_x = self._last_x
 
     def out_of_budget(self) -> Claim | None:
         """The limit that has been reached, if any."""
