@@ -81,14 +81,15 @@ class Program:
         self.residual = Residual(robot, shape)
         self.robot = robot
         self.verbose = verbose
-        s = symbolic_residual(robot, shape, rotation_weight=rotation_weight)
-        self.expressions: SymbolicResidual = s
+        s: SymbolicResidual = symbolic_residual(robot, shape, rotation_weight=rotation_weight)
+        self.expressions = s
         rest, weights = ca.SX.sym("rest", robot.n), ca.SX.sym("weights", robot.n)
         offset = weights * (s.q - rest)
         posture = 0.5 * ca.dot(offset, offset)
-        g = ca.SX.zeros(0)
+        g: Any = ca.SX.zeros(0)
+        f: Any = posture
         if least_squares is None:
-            f, g = posture, ca.vertcat(s.equality, s.facing)
+            g = ca.vertcat(s.equality, s.facing)
             self.rows, self.facing = s.equality.numel(), s.facing.numel()
         else:
             e = s.log if least_squares == "log" else s.chordal
@@ -197,7 +198,7 @@ def _watcher(n: int, parameters: int, constraints: int) -> Any:
     """Builds the iteration callback; a function, since casadi is imported only when needed."""
     import casadi as ca
 
-    class Watcher(ca.Callback):  # type: ignore[misc]
+    class Watcher(ca.Callback):
         def __init__(self) -> None:
             super().__init__()
             self._search: Search | None = None
