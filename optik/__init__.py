@@ -1,20 +1,57 @@
-"""optik: inverse kinematics under joint limits, on MuJoCo."""
+"""optik: inverse kinematics under joint limits, on MuJoCo.
+
+>>> import optik
+>>> robot = optik.Robot.load("arm7")
+>>> problem = optik.Problem(robot, optik.Target([0.4, 0.1, 0.9]))
+>>> optik.solve(problem).success
+True
+"""
 
 from __future__ import annotations
 
-from typing import Any
+import importlib
+from typing import TYPE_CHECKING, Any
 
-from optik.api import solve
-from optik.errors import OptikError
-from optik.evaluation import Evaluation, evaluate
-from optik.pose import Pose
-from optik.problem import Budget, Posture, Problem, Target, Tolerance
-from optik.problem_sets import ProblemSet, load_problem_set
-from optik.result import Claim, Result, Status
-from optik.robot import Robot
-from optik.solution import Solution
+if TYPE_CHECKING:
+    from optik import solvers
+    from optik.api import solve
+    from optik.benchmark.run import run
+    from optik.errors import OptikError
+    from optik.evaluation import Evaluation, evaluate
+    from optik.pose import Pose
+    from optik.problem import Budget, Posture, Problem, Target, Tolerance
+    from optik.problem_sets import ProblemSet, load_problem_set
+    from optik.result import Claim, Result, Status
+    from optik.robot import Robot
+    from optik.solution import Solution
+    from optik.solvers import Solver
 
 __version__ = "0.1.0"
+
+# Every public name and the module it lives in.  Each is imported when it is first asked for, so
+# that `import optik` and `optik --help` cost nothing and pandas is loaded by `run` alone.
+_PUBLIC = {
+    "Budget": "optik.problem",
+    "Claim": "optik.result",
+    "Evaluation": "optik.evaluation",
+    "OptikError": "optik.errors",
+    "Pose": "optik.pose",
+    "Posture": "optik.problem",
+    "Problem": "optik.problem",
+    "ProblemSet": "optik.problem_sets",
+    "Result": "optik.result",
+    "Robot": "optik.robot",
+    "Solution": "optik.solution",
+    "Solver": "optik.solvers",
+    "Status": "optik.result",
+    "Target": "optik.problem",
+    "Tolerance": "optik.problem",
+    "evaluate": "optik.evaluation",
+    "load_problem_set": "optik.problem_sets",
+    "run": "optik.benchmark.run",
+    "solve": "optik.api",
+    "solvers": "optik.solvers",
+}
 
 __all__ = [
     "Budget",
@@ -28,6 +65,7 @@ __all__ = [
     "Result",
     "Robot",
     "Solution",
+    "Solver",
     "Status",
     "Target",
     "Tolerance",
@@ -35,13 +73,18 @@ __all__ = [
     "load_problem_set",
     "run",
     "solve",
+    "solvers",
 ]
 
 
 def __getattr__(name: str) -> Any:
-    # `run` needs pandas, which is imported when it is asked for.
-    if name == "run":
-        from optik.benchmark.run import run
+    if name not in _PUBLIC:
+        raise AttributeError(f"module 'optik' has no attribute {name!r}")
+    module = importlib.import_module(_PUBLIC[name])
+    value = module if module.__name__ == f"optik.{name}" else getattr(module, name)
+    globals()[name] = value
+    return value
 
-        return run
-    raise AttributeError(f"module 'optik' has no attribute {name!r}")
+
+def __dir__() -> list[str]:
+    return sorted([*globals(), *_PUBLIC])

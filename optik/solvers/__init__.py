@@ -26,6 +26,8 @@ __all__ = ["SOLVERS", "Deadline", "Prepared", "Search", "Solver", "parse_solver"
 def _find() -> dict[str, type[Solver]]:
     found: dict[str, type[Solver]] = {}
     for module_info in pkgutil.iter_modules(__path__):
+        if module_info.name.startswith("_"):  # shared code that imports a backend
+            continue
         module = importlib.import_module(f"{__name__}.{module_info.name}")
         for value in vars(module).values():
             if (

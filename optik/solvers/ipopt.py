@@ -72,7 +72,7 @@ class Ipopt(Solver):
     def prepare(self, robot: Robot, shape: Shape, budget: Budget) -> Prepared:
         """See `Solver.prepare`."""
         # Imported here: casadi takes a tenth of a second that other solvers need not pay.
-        from optik.solvers.nlp import Program, locked_result, posture_terms
+        from optik.solvers._nlp import Program, locked_result, posture_terms
 
         program = Program(
             robot,
