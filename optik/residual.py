@@ -5,14 +5,15 @@ of the geometric Jacobian:
 
     position        e = w_p (p* - p)                        J = w_p J_p
     pose, log       e = w_r log(R* R^T)                     J = w_r J_r
+    pose, masked    e = w_r rows of log(R* R^T)             J = w_r rows of J_right^-1 J_r
     pose, chordal   e = w_r / sqrt(2) (a_i* - a_i), i=1..3  J = -w_r / sqrt(2) [a_i]x J_r
     axis, log       e = w_r angle (x x t) / |x x t|         J = w_r (1 - x x^T) J_r
     axis, chordal   e = w_r (t - x)                         J = -w_r [x]x J_r
 
 so that a step d is asked to satisfy J d = e.  a_i are the frame's axes, x the controlled axis and
 t where it should point.  With the logarithm, -J^T e with the geometric Jacobian is the *exact*
-gradient of 1/2 |e|^2, though J is not the exact derivative of e away from e = 0; the chordal
-Jacobian is exact, and agrees with the logarithm for small angles (Sola, Deray and Atchuthan 2018).
+gradient of 1/2 |e|^2, though J is not the exact derivative of e away from e = 0; the masked and
+the chordal Jacobians are exact, and agrees with the logarithm for small angles (Sola, Deray and Atchuthan 2018).
 
 Joints whose limits coincide are not unknowns: the solvers see only the free joints, `x`.
 """
@@ -155,12 +156,16 @@ class Residual:
         position_error, rotation_error = float(np.sqrt(ep @ ep)), 0.0
         if shape.kind == "pose":
             assert target.quaternion is not None
-            r = rotation_vector(target.quaternion, quaternion)[mr]
+            whole = rotation_vector(target.quaternion, quaternion)
+            r = whole[mr]
             rotation_error = float(np.sqrt(r @ r))
             if self.kind == "log" or masked:
                 rows.append(wr * r)
-                if jacobian:
-                    blocks.append(wr * Jr[mr])
+                if jacobian and masked:
+                    # A part of the logarithm has no shortcut: r^T J_right^-1 = r^T needs all of r.
+                    blocks.append(wr * (right_jacobian_inverse(whole) @ Jr)[mr])
+                elif jacobian:
+                    blocks.append(wr * Jr)
             else:
                 s = wr * np.sqrt(0.5)
                 wanted = rotation_of(target)
@@ -214,6 +219,25 @@ def skew(v: Array) -> Array:
     """Returns [v]x, shape (3, 3), with [v]x a = v x a."""
     x, y, z = float(v[0]), float(v[1]), float(v[2])
     return np.array([[0.0, -z, y], [z, 0.0, -x], [-y, x, 0.0]])
+
+
+def right_jacobian_inverse(r: Array) -> Array:
+    """Inverse right Jacobian of SO(3), shape (3, 3): log(exp(r) exp(d)) = r + J^-1 d + O(d^2).
+
+        J^-1 = 1 + [r]x / 2 + (1 / a^2 - (1 + cos a) / (2 a sin a)) [r]x^2,    a = |r|
+
+    Args:
+        r: rotation vector, shape (3,) [rad].
+    """
+    K = skew(r)
+    a = float(np.sqrt(r @ r))
+    if a < 1e-4:
+        factor = 1.0 / 12.0 + a * a / 720.0
+    elif np.pi - a < 1e-9:  # the cotangent of a quarter turn is zero
+        factor = 1.0 / (a * a)
+    else:
+        factor = 1.0 / (a * a) - (1.0 + np.cos(a)) / (2.0 * a * np.sin(a))
+    return np.eye(3) + 0.5 * K + factor * (K @ K)
 
 
 def axis_rotation_vector(x: Array, t: Array) -> Array:

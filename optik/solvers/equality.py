@@ -59,8 +59,8 @@ class _EqualityForm(Solver):
 
     def prepare(self, robot: Robot, shape: Shape, budget: Budget) -> Prepared:
         """See `Solver.prepare`."""
-        from optik.solvers.ipopt import ipopt_options
         from optik.solvers._nlp import Program, locked_result, posture_terms
+        from optik.solvers.ipopt import ipopt_options
 
         first = None
         if self.first == "least-squares":
