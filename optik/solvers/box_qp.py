@@ -67,6 +67,7 @@ class BoxQP(Solver):
     step_limit: float = 0.2
     residual: ResidualKind = "log"
     rotation_weight: float | None = None
+    posture_gain: float = 1.0
 
     def __post_init__(self) -> None:
         check_choice(self.name, "backend", self.backend, tuple(BACKENDS))
@@ -92,7 +93,8 @@ class BoxQP(Solver):
         return run
 
     def _run(self, search: Search, backend: Backend) -> Result:
-        residual, x = search.residual, search.x
+        residual, problem, x = search.residual, search.problem, search.x
+        rest, weights = problem.q_rest[residual.free], problem.posture_weights[residual.free]
         before: Array | None = None
         while True:
             at = search.at(x)
@@ -112,15 +114,18 @@ class BoxQP(Solver):
                 return search.result(
                     Claim.NUMERICAL_FAILURE, f"{self.backend} says {status.value}: {word}"
                 )
+            if problem.posture is not None:
+                wanted = self.posture_gain * (rest - x)
+                d = backend.keep(at.J, d, weights, wanted, lower, upper).d
             if self.hold == "scale":
                 norm = float(np.sqrt(d @ d))
                 if norm > self.step_limit:
                     d = d * (self.step_limit / norm)
             moved = np.minimum(np.maximum(x + d, residual.lower), residual.upper)
             search.iterations += 1
-            if float(np.abs(moved - x).max(initial=0.0)) < 1e-14:
+            if float(np.abs(moved - x).max(initial=0.0)) < backend.noise:
                 return search.result(Claim.NO_PROGRESS)
-            if before is not None and float(np.abs(moved - before).max()) < 1e-14:
+            if before is not None and float(np.abs(moved - before).max()) < backend.noise:
                 return search.result(
                     Claim.NO_PROGRESS, "The steps jump to and fro between two configurations."
                 )

@@ -20,6 +20,13 @@ __all__ = ["BACKENDS", "Backend", "QPStatus", "QPStep", "make_backend"]
 # name -> (module, class)
 BACKENDS: Mapping[str, tuple[str, str]] = {
     "lsq-linear": ("lsq_linear", "LsqLinear"),
+    "osqp": ("osqp", "Osqp"),
+    "cvxpy": ("cvxpy", "Cvxpy"),
+    "mujoco": ("mujoco", "Mujoco"),
+    "daqp": ("daqp", "Daqp"),
+    "piqp": ("qpsolvers", "Piqp"),
+    "proxqp": ("qpsolvers", "Proxqp"),
+    "clarabel": ("qpsolvers", "Clarabel"),
 }
 
 
