@@ -167,7 +167,14 @@ class Search:
         self._last_x = self.x
         self._last_solved = False
 
-    def at(self, x: Array, *, jacobian: bool = True, step: bool = True) -> Linearization:
+    def at(
+        self,
+        x: Array,
+        *,
+        jacobian: bool = True,
+        step: bool = True,
+        posture_cost: float | None = None,
+    ) -> Linearization:
         """Evaluates the residual at `x`, shape (nf,), and remembers it if it is the best so far.
 
         Args:
@@ -175,20 +182,29 @@ class Search:
             jacobian: whether the Jacobian is wanted.
             step: whether the method stands at `x`; False for a trial point that it may reject,
                 which is counted but not part of the path.
+            posture_cost: what ranks configurations that solve the problem, for a method that
+                goes on towards the posture after the target is reached; the cost if None.
         """
         out = self.residual.at(x) if jacobian else self.residual.value(x)
         self.evaluations += 1
         if not np.isfinite(out.e).all():
             return out
-        self._last_x, self._last_solved = x.copy(), self.solved(out)
-        key = (not self._last_solved, out.cost)
+        solved = self.solved(out)
+        self._last_x, self._last_solved = x.copy(), solved
+        rank = posture_cost if solved and posture_cost is not None else out.cost
+        key = (not solved, rank)
         if key < self._best_key:
             self._best_key, self._best_x = key, x.copy()
-        if step and self._trace is not None:
+        if step:
+            self.stand(x)
+        return out
+
+    def stand(self, x: Array) -> None:
+        """Adds `x`, shape (nf,), to the path: for trial points that turn out to be accepted."""
+        if self._trace is not None:
             full = self.residual.full(x)
             if not self._trace or (self._trace[-1] != full).any():
                 self._trace.append(full)
-        return out
 
     def solved(self, out: Linearization) -> bool:
         """Whether the errors are within the problem's tolerance."""
