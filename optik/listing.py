@@ -79,10 +79,10 @@ def _default(field: Any) -> str:
 
 
 def _units(cls: type) -> dict[str, str]:
-    """The unit in brackets that the class's docstring gives for each option."""
+    """The unit in brackets that the docstrings of a class and its bases give for each option."""
     units: dict[str, str] = {}
     name = ""
-    for line in (cls.__doc__ or "").splitlines():
+    for line in "\n".join(base.__doc__ or "" for base in cls.__mro__).splitlines():
         head, colon, _ = line.strip().partition(":")
         if colon and head.isidentifier() and line.startswith("        "):
             name = head
