@@ -10,7 +10,7 @@ from __future__ import annotations
 import csv
 import hashlib
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
 
@@ -76,6 +76,18 @@ class ProblemSet:
 
     def __len__(self) -> int:
         return len(self.positions)
+
+    def first(self, count: int) -> ProblemSet:
+        """The same set cut down to its first `count` problems."""
+        cut = slice(0, count)
+        return replace(
+            self,
+            ids=self.ids[cut],
+            positions=self.positions[cut],
+            quaternions=None if self.quaternions is None else self.quaternions[cut],
+            axes=None if self.axes is None else self.axes[cut],
+            witnesses=None if self.witnesses is None else self.witnesses[cut],
+        )
 
     def target(self, i: int) -> Target:
         """The i-th target."""
