@@ -1,18 +1,22 @@
-"""The calls that a user makes: `solve` now, batches and paths beside it."""
+"""The calls that a user makes: `solve` here, `solve_batch` in batch.py."""
 
 from __future__ import annotations
 
 import threading
 import time
 from collections import OrderedDict
+from dataclasses import fields, replace
 
 from optik.evaluation import evaluate
 from optik.problem import Budget, Problem, Shape
+from optik.result import Claim, Result
 from optik.robot import Robot
 from optik.solution import Solution
 from optik.solvers import Prepared, Solver, parse_solver
+from optik.solvers.restarts import Restarts
 
-DEFAULT_SOLVER = "clamped-dls"
+DEFAULT_SOLVER = "box-qp"
+_DEFAULT_BUDGET = Budget()
 _LOCAL = threading.local()
 _KEPT = 32
 
@@ -20,19 +24,29 @@ _KEPT = 32
 def solve(
     problem: Problem,
     *,
-    solver: str | Solver = DEFAULT_SOLVER,
+    solver: str | Solver | None = None,
     budget: Budget | None = None,
+    restarts: int | None = None,
+    seed: int = 0,
     time_limit: float | None = None,
     trace: bool = False,
+    prove: bool = False,
 ) -> Solution:
     """Solves a problem and judges the answer; never raises because it did not converge.
 
+    A solver that works inside with another residual or weight, and does not succeed, is continued
+    by box steps on the problem's own cost, so that a failure always speaks of that cost.
+
     Args:
         problem: the problem.
-        solver: a solver, or its name with options.
-        budget: iterations, seconds and restarts.
-        time_limit: seconds for the whole solve; overrides the budget's.
+        solver: a solver, or its name with options; the default solver if None.
+        budget: iterations, seconds and restarts; 200, unlimited and 0 if None.
+        restarts: further starts after the given one; overrides the budget's.
+        seed: of the restarts.
+        time_limit: seconds for the whole solve, all starts together; overrides the budget's.
         trace: keep every configuration of the path.
+        prove: if the first start fails, try to prove that the target cannot be reached; with a
+            proof no further start is made and the status is "unreachable".
 
     Returns:
         The best configuration found, judged by MuJoCo.
@@ -40,13 +54,33 @@ def solve(
     Raises:
         UnknownNameError: for a solver or option that does not exist.
     """
-    solver = parse_solver(solver)
-    budget = Budget() if budget is None else budget
+    chosen = parse_solver(DEFAULT_SOLVER if solver is None else solver)
+    budget = _DEFAULT_BUDGET if budget is None else budget
+    if restarts is not None:
+        budget = replace(budget, restarts=restarts)
     if time_limit is not None:
-        budget = Budget(budget.iterations, time_limit, budget.restarts)
+        budget = replace(budget, seconds=time_limit)
+    if prove:
+        single = replace(budget, restarts=0)
+        solution = _solve(problem, _with_starts(chosen, single, seed), single, trace)
+        if solution.success or solution.prove(time_limit=time_limit) or not budget.restarts:
+            return solution
+    return _solve(problem, _with_starts(chosen, budget, seed), budget, trace)
+
+
+def _with_starts(solver: Solver, budget: Budget, seed: int) -> Solver:
+    if solver.restarts_itself:
+        seeded = any(f.name == "seed" for f in fields(solver))
+        return replace(solver, seed=seed) if seed and seeded else solver  # type: ignore[call-arg]
+    return Restarts(solver=solver, seed=seed) if budget.restarts else solver
+
+
+def _solve(problem: Problem, solver: Solver, budget: Budget, trace: bool) -> Solution:
     prepared, setup_time = prepared_solver(solver, problem.robot, problem.shape, budget)
     began = time.perf_counter()
     result = prepared(problem, trace=trace)
+    if not solver.uses_problem_cost and result.status is not Claim.CONVERGED:
+        result = _finish(problem, result)
     solve_time = time.perf_counter() - began
     return Solution(
         problem=problem,
@@ -56,6 +90,12 @@ def solve(
         setup_time=setup_time,
         solve_time=solve_time,
     )
+
+
+def _finish(problem: Problem, result: Result) -> Result:
+    from optik.solvers.polish import polish
+
+    return polish(problem, result)
 
 
 def prepared_solver(

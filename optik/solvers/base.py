@@ -71,6 +71,7 @@ class Solver(ABC):
         reference: author and year of the method.
         descends: whether every accepted step lowers the cost (an accept/reject test or a line
             search), so that the cost history is non-increasing.
+        restarts_itself: whether it makes the budget's restarts on its own.
     """
 
     name: ClassVar[str]
@@ -78,6 +79,7 @@ class Solver(ABC):
     family: ClassVar[str]
     reference: ClassVar[str] = ""
     descends: ClassVar[bool] = False
+    restarts_itself: ClassVar[bool] = False
 
     @abstractmethod
     def prepare(self, robot: Robot, shape: Shape, budget: Budget) -> Prepared:

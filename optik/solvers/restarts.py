@@ -52,6 +52,7 @@ class Restarts(Solver):
     summary: ClassVar[str] = "any solver: the given start, then seeded random ones, best kept"
     family: ClassVar[str] = "wrapper"
     reference: ClassVar[str] = "Rinnooy Kan and Timmer 1987"
+    restarts_itself: ClassVar[bool] = True
 
     solver: str | Solver = "clamped-dls"
     seed: int = 0
