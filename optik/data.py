@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
+from typing import TypeVar
+
+import msgspec
 
 from optik.errors import OptikError
+
+T = TypeVar("T")
 
 
 def data_folder(name: str) -> Path:
@@ -25,3 +31,37 @@ def data_folder(name: str) -> Path:
         if folder.is_dir():
             return folder
     raise OptikError(f"the bundled folder {name!r} is missing; reinstall optik")
+
+
+def read_toml(path: Path, kind: type[T], error_type: type[OptikError]) -> T:
+    """Reads a TOML file into a msgspec struct.
+
+    Args:
+        path: the file.
+        kind: the struct that says which fields there are and of which types.
+        error_type: what is raised for a broken file.
+
+    Raises:
+        OptikError: of `error_type`, for a syntax error, a missing, misspelt or wrongly typed field;
+            names the file, the line and the field.
+    """
+    try:
+        return msgspec.toml.decode(path.read_bytes(), type=kind)
+    except msgspec.ValidationError as error:
+        text = str(error)
+        # "... - at `$.sampling[...]`" for a wrong type, "... unknown field `fram`" for a wrong name
+        at = re.search(r"`\$\.(\w+)", text) or re.search(r"unknown field `(\w+)`", text)
+        if at is None:  # a missing field stands on no line
+            raise error_type(f"{path}: {text}") from None
+        raise error_type(f"{field_line(path, at[1])}: {text}") from None
+    except msgspec.DecodeError as error:  # its text names line and column
+        raise error_type(f"{path}: {error}") from None
+
+
+def field_line(path: Path, field: str) -> str:
+    """Says where in a TOML file a field stands: "FILE, line N, field 'NAME'"."""
+    pattern = re.compile(rf"\s*(\[\s*)?[\"']?{re.escape(field)}[\"']?\s*[=.\]]")
+    for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), start=1):
+        if pattern.match(line):
+            return f"{path}, line {number}, field {field!r}"
+    return f"{path}, field {field!r}"

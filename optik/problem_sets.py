@@ -17,9 +17,9 @@ from typing import Literal
 import msgspec
 import numpy as np
 
-from optik.data import data_folder
-from optik.errors import ProblemSetError, unknown_name
-from optik.pose import Array, frozen
+from optik.data import data_folder, field_line, read_toml
+from optik.errors import OptikError, ProblemSetError, unknown_name
+from optik.pose import Array, canonical_quaternion, frozen
 from optik.problem import Posture, Problem, Target, Tolerance
 from optik.robot import Robot
 
@@ -30,8 +30,20 @@ QUATERNION_COLUMNS = ("qw", "qx", "qy", "qz")
 AXIS_COLUMNS = ("bx", "by", "bz", "wx", "wy", "wz")
 
 
+class PoolRecord(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """How many candidates were drawn for a set that a solver's outcome selected."""
+
+    size: int
+    selected: int
+    rate: float
+
+
 class SetFile(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What `problems/<set>.toml` says."""
+    """What `problems/<set>.toml` says.
+
+    `joints` narrows the robot to some of its joints, the others being held at home.  `start` is
+    "given" for a set whose rows carry their own starts.
+    """
 
     title: str
     robot: str
@@ -40,13 +52,23 @@ class SetFile(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     generator: str
     seed: int
     count: int
-    digest: str
-    start: Start = "home"
+    digest: str = ""
+    start: Literal["home", "mid", "given"] = "home"
     position_tolerance: float = 1e-4
     rotation_tolerance: float = 1e-3
     reachable: bool = True
-    options: dict[str, float | str] = {}
+    joints: list[str] | None = None
+    options: dict[str, float | str | list[float]] = {}
+    pool: PoolRecord | None = None
     notes: str = ""
+
+    def tolerance(self) -> Tolerance:
+        """When a problem of the set counts as solved."""
+        return Tolerance(self.position_tolerance, self.rotation_tolerance)
+
+    def load_robot(self) -> Robot:
+        """The set's robot, narrowed to `joints`."""
+        return Robot.load(self.robot, joints=self.joints)
 
 
 @dataclass(frozen=True, eq=False)
@@ -63,6 +85,7 @@ class ProblemSet:
         axes: shape (N, 6), body axis then world axis, or None.
         witnesses: a configuration that reaches each target, shape (N, n) [rad or m], or None where
             none is known.
+        starts: each problem's own start, shape (N, n) [rad or m], or None where all share one.
     """
 
     name: str
@@ -73,6 +96,7 @@ class ProblemSet:
     quaternions: Array | None
     axes: Array | None
     witnesses: Array | None
+    starts: Array | None = None
 
     def __len__(self) -> int:
         return len(self.positions)
@@ -97,24 +121,30 @@ class ProblemSet:
             return Target(self.positions[i], axis=(self.axes[i, :3], self.axes[i, 3:]))
         return Target(self.positions[i])
 
-    def start(self, start: Start | None = None) -> Array:
-        """The common start, shape (n,): "home" (nominal) or "mid" (middle of the ranges)."""
-        start = self.spec.start if start is None else start
+    def start(self, start: Start | None = None, *, problem: int = 0) -> Array:
+        """Where a problem starts, shape (n,) [rad or m].
+
+        Args:
+            start: "home" (nominal) or "mid" (middle of the ranges); the set's own if None.
+            problem: its index, which matters where every row carries its own start.
+        """
+        if start is None and self.starts is not None:
+            return self.starts[problem]
+        start = self.spec.start if start is None else start  # type: ignore[assignment]
         if start not in STARTS:
-            raise unknown_name("start", start, STARTS)
+            raise unknown_name("start", str(start), STARTS)
         return self.robot.q_nominal if start == "home" else self.robot.q_mid
 
     def problem(
         self, i: int, *, start: Start | None = None, posture: Posture | None = None
     ) -> Problem:
         """The i-th problem."""
-        tolerance = Tolerance(self.spec.position_tolerance, self.spec.rotation_tolerance)
         return Problem(
             self.robot,
             (self.target(i),),
-            q_init=self.start(start),
+            q_init=self.start(start, problem=i),
             posture=posture,
-            tolerance=tolerance,
+            tolerance=self.spec.tolerance(),
         )
 
     def problems(
@@ -135,16 +165,20 @@ def read_spec(name: str, folder: Path | None = None) -> SetFile:
 
     Raises:
         UnknownNameError: if there is no such set.
-        ProblemSetError: if a field is missing, misspelt or of the wrong type; names the file.
+        ProblemSetError: if a field is missing, misspelt or of the wrong type or value; names the
+            file, the line and the field.
     """
     place = data_folder("problems") if folder is None else folder
     path = place / f"{name}.toml"
     if not path.is_file():
         raise unknown_name("problem set", name, [p.stem for p in place.glob("*.toml")])
-    try:
-        return msgspec.toml.decode(path.read_bytes(), type=SetFile)
-    except msgspec.DecodeError as error:
-        raise ProblemSetError(f"{path}: {error}") from None
+    spec = read_toml(path, SetFile, ProblemSetError)
+    for field in ("position_tolerance", "rotation_tolerance"):
+        if not 0 < getattr(spec, field) < np.inf:
+            raise ProblemSetError(f"{field_line(path, field)}: needs a positive number")
+    if spec.count < 1:
+        raise ProblemSetError(f"{field_line(path, 'count')}: needs at least 1")
+    return spec
 
 
 def load_problem_set(name: str, folder: Path | None = None) -> ProblemSet:
@@ -165,46 +199,47 @@ def load_problem_set(name: str, folder: Path | None = None) -> ProblemSet:
         content = path.read_bytes()
     except OSError as error:
         raise ProblemSetError(f"{path}: {error.strerror}; run `optik generate {name}`") from None
-    robot = Robot.load(spec.robot)
-    columns, rows = _rows(path, content, expected_columns(spec.target, robot))
+    try:
+        robot = spec.load_robot()
+    except OptikError as error:
+        line = field_line(place / f"{name}.toml", "robot" if spec.joints is None else "joints")
+        raise ProblemSetError(f"{line}: {error}") from None
+    part = read_columns(path, content, spec, robot)
     digest = digest_of(content)
     if digest != spec.digest:
         raise ProblemSetError(
             f"{path} does not match the digest in {name}.toml ({digest} against {spec.digest}): "
-            f"restore the file, or run `optik generate {name}` if the change is meant"
+            f"restore the file, or run `optik generate {name} --write` if the change is meant"
         )
-    if len(rows) != spec.count:
-        raise ProblemSetError(f"{path} has {len(rows)} problems, {name}.toml says {spec.count}")
-    table = np.array(rows).reshape(len(rows), len(columns))
-    part = {c: table[:, i] for i, c in enumerate(columns)}
-
-    def take(names: tuple[str, ...]) -> Array | None:
-        if not all(n in part for n in names):
-            return None
-        return frozen(np.stack([part[n] for n in names], axis=1))
-
-    positions = take(POSITION_COLUMNS)
-    assert positions is not None
+    count = len(part["id"])
+    if count != spec.count:
+        raise ProblemSetError(f"{path} has {count} problems, {name}.toml says {spec.count}")
     return ProblemSet(
         name=name,
         spec=spec,
         robot=robot,
         ids=frozen(part["id"]),
-        positions=positions,
-        quaternions=take(QUATERNION_COLUMNS),
-        axes=take(AXIS_COLUMNS),
-        witnesses=take(tuple(f"witness_{j}" for j in robot.joint_names)),
+        positions=_required(part, POSITION_COLUMNS),
+        quaternions=_taken(part, QUATERNION_COLUMNS),
+        axes=_taken(part, AXIS_COLUMNS),
+        witnesses=_taken(part, joint_columns("witness", robot)),
+        starts=_taken(part, joint_columns("start", robot)) if spec.start == "given" else None,
     )
 
 
-def expected_columns(target: str, robot: Robot) -> list[str]:
-    """The columns that a set's CSV must have; witness columns may be left out altogether."""
+def joint_columns(kind: Literal["witness", "start"], robot: Robot) -> tuple[str, ...]:
+    """Names of the columns that hold a configuration: one a joint."""
+    return tuple(f"{kind}_{joint}" for joint in robot.joint_names)
+
+
+def expected_columns(spec: SetFile, robot: Robot) -> list[str]:
+    """The columns that a set's CSV must have, without the witness and pool columns."""
     columns = ["id", *POSITION_COLUMNS]
-    if target == "pose":
+    if spec.target == "pose":
         columns += QUATERNION_COLUMNS
-    if target == "axis":
+    if spec.target == "axis":
         columns += AXIS_COLUMNS
-    return columns + [f"witness_{j}" for j in robot.joint_names]
+    return columns + list(joint_columns("start", robot) if spec.start == "given" else ())
 
 
 def digest_of(content: bytes) -> str:
@@ -212,14 +247,20 @@ def digest_of(content: bytes) -> str:
     return "sha256:" + hashlib.sha256(content).hexdigest()
 
 
-def _rows(path: Path, content: bytes, expected: list[str]) -> tuple[list[str], list[list[float]]]:
+def read_columns(path: Path, content: bytes, spec: SetFile, robot: Robot) -> dict[str, Array]:
+    """Reads a set's CSV into columns, shape (N,) each.
+
+    Raises:
+        ProblemSetError: for a missing or unknown column, or a field that cannot be a target;
+            names the file, the line and the column.
+    """
     lines = csv.reader(content.decode("utf-8").splitlines())
     header = next(lines, [])
-    bare = [c for c in expected if not c.startswith("witness_")]
-    extra = [c for c in header if c not in expected and c != "pool_index"]
-    missing = [
-        c for c in (expected if any("witness_" in c for c in header) else bare) if c not in header
-    ]
+    expected = expected_columns(spec, robot)
+    witness = joint_columns("witness", robot)
+    wanted = expected + (list(witness) if any(c in header for c in witness) else [])
+    missing = [c for c in wanted if c not in header]
+    extra = [c for c in header if c not in (*expected, *witness, "pool_index")]
     if missing or extra:
         raise ProblemSetError(f"{path}, line 1: missing columns {missing}, unknown columns {extra}")
     rows = []
@@ -228,25 +269,41 @@ def _rows(path: Path, content: bytes, expected: list[str]) -> tuple[list[str], l
             raise ProblemSetError(
                 f"{path}, line {number}: {len(line)} fields, the header has {len(header)}"
             )
-        try:
-            values = [float(v) for v in line]
-        except ValueError:
-            bad = next(i for i, v in enumerate(line) if not _is_number(v))
-            raise ProblemSetError(
-                f"{path}, line {number}, column {header[bad]!r}: {line[bad]!r} is not a number"
-            ) from None
-        if not np.isfinite(values).all():
-            bad = int(np.flatnonzero(~np.isfinite(values))[0])
-            raise ProblemSetError(
-                f"{path}, line {number}, column {header[bad]!r}: {line[bad]!r} is not finite"
-            )
+        values = [_number(path, number, c, v) for c, v in zip(header, line, strict=True)]
+        _check_target(path, number, dict(zip(header, values, strict=True)))
         rows.append(values)
-    return header, rows
+    table = np.array(rows).reshape(len(rows), len(header))
+    return {c: table[:, i] for i, c in enumerate(header)}
 
 
-def _is_number(text: str) -> bool:
+def _number(path: Path, line: int, column: str, text: str) -> float:
     try:
-        float(text)
+        value = float(text)
     except ValueError:
-        return False
-    return True
+        value, problem = 0.0, "is not a number"
+    else:
+        problem = "" if np.isfinite(value) else "is not finite"
+    if problem:
+        raise ProblemSetError(f"{path}, line {line}, column {column!r}: {text!r} {problem}")
+    return value
+
+
+def _check_target(path: Path, line: int, row: dict[str, float]) -> None:
+    try:
+        if QUATERNION_COLUMNS[0] in row:
+            columns: tuple[str, ...] = QUATERNION_COLUMNS
+            canonical_quaternion([row[c] for c in columns])
+        elif AXIS_COLUMNS[0] in row:
+            columns, values = AXIS_COLUMNS, [row[c] for c in AXIS_COLUMNS]
+            Target(np.zeros(3), axis=(values[:3], values[3:]))
+    except OptikError as error:
+        place = f"{path}, line {line}, columns {', '.join(columns)}"
+        raise ProblemSetError(f"{place}: {error}") from None
+
+
+def _taken(part: dict[str, Array], names: tuple[str, ...]) -> Array | None:
+    return _required(part, names) if all(n in part for n in names) else None
+
+
+def _required(part: dict[str, Array], names: tuple[str, ...]) -> Array:
+    return frozen(np.stack([part[n] for n in names], axis=1))
