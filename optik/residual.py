@@ -13,7 +13,7 @@ of the geometric Jacobian:
 so that a step d is asked to satisfy J d = e.  a_i are the frame's axes, x the controlled axis and
 t where it should point.  With the logarithm, -J^T e with the geometric Jacobian is the *exact*
 gradient of 1/2 |e|^2, though J is not the exact derivative of e away from e = 0; the masked and
-the chordal Jacobians are exact, and agrees with the logarithm for small angles (Sola, Deray and Atchuthan 2018).
+the chordal Jacobians are exact, and for small angles all agree (Sola, Deray and Atchuthan 2018).
 
 Joints whose limits coincide are not unknowns: the solvers see only the free joints, `x`.
 """

@@ -107,6 +107,10 @@ class _EqualityForm(Solver):
                 claim, word = first.solve(search, rest=rest, weights=none)
                 if claim is not Claim.CONVERGED:
                     return search.result(claim, f"least squares: {word}")
+                if second.rows >= len(second.residual.free):
+                    # Solutions are isolated points: there is no posture left to choose, and
+                    # fatrop refuses programs without freedom.
+                    return search.result(claim, word)
                 start = search.best_q()
             claim, word = second.solve(search, rest=rest, weights=weights, start=start)
             return search.result(claim, word)
@@ -169,7 +173,6 @@ class FatropEquality(_EqualityForm):
                 "print_level": 5 if self.verbose else 0,
                 "max_iter": budget.iterations,
                 "tolerance": self.tolerance,
-                "bound_relax_factor": 0.0,
             },
         }
 
