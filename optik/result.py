@@ -60,7 +60,8 @@ _STATUSES = {
         "No small motion inside the limits lowers the error: joint limits hold the arm here."
     ),
     Status.SINGULAR: (
-        "No small motion lowers the error although no limit is active: the arm is singular here."
+        "To first order no motion lowers the error although no limit holds the arm: it is singular "
+        "here."
     ),
     Status.ITERATION_LIMIT: "The iterations ran out while the error was still falling.",
     Status.TIME_LIMIT: "The time ran out while the error was still falling.",
@@ -84,6 +85,7 @@ class Result:
             stopped; None unless asked for.
         raw_violation: how far a backend's own answer left the limits before it was put back
             [rad or m].
+        q_end: where the method stopped, shape (n,), if it says so; it may be worse than q.
     """
 
     q: Array
@@ -94,3 +96,4 @@ class Result:
     restarts: int = 0
     trace: Array | None = None
     raw_violation: float = 0.0
+    q_end: Array | None = None

@@ -2,19 +2,29 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import TYPE_CHECKING, Any
 
-from optik.diagnosis import Certificate, certificate
-from optik.evaluation import Evaluation
-from optik.pose import Array
-from optik.problem import Problem
-from optik.result import Claim, Result
+import numpy as np
+from numpy.typing import NDArray
+
+from optik.diagnosis import Certificate, Diagnosis, certificate, diagnose
+from optik.evaluation import Evaluation, evaluate
+from optik.pose import Array, frozen
+from optik.problem import Budget, Problem
+from optik.result import Claim, Result, Status
+
+if TYPE_CHECKING:
+    from optik.solvers.base import Solver
 
 
 @dataclass(frozen=True, eq=False)
 class Solution:
     """A configuration, what the solver claims of it, and what MuJoCo says of it.
+
+    Only the judgement is made when it is made; the status, the message, the certificate and the
+    diagnosis are worked out when they are first asked for, and kept.
 
     Attributes:
         problem: the problem that was asked.
@@ -23,6 +33,9 @@ class Solution:
         evaluation: the judgement.
         setup_time: seconds spent on building the solver, 0 when it was built before.
         solve_time: seconds of the solve itself, judging excluded.
+        method: the solver itself, so that a diagnosis can let it go on; None if not known.
+        budget: what the solver was given.
+        proof: the proof that the target cannot be reached, if one was asked for and found.
     """
 
     problem: Problem
@@ -31,11 +44,24 @@ class Solution:
     evaluation: Evaluation
     setup_time: float
     solve_time: float
+    method: Solver | None = None
+    budget: Budget | None = None
+    proof: Any = None
 
     @property
     def success(self) -> bool:
         """Whether every target is reached within tolerance, inside every limit."""
         return self.evaluation.solved
+
+    @property
+    def status(self) -> Status:
+        """The judged outcome; a failure is diagnosed on first access."""
+        return Status.SOLVED if self.evaluation.solved else self.diagnosis.kind
+
+    @property
+    def message(self) -> str:
+        """The reason in one sentence, with joint names and numbers."""
+        return self.diagnosis.sentence
 
     @property
     def q(self) -> Array:
@@ -87,17 +113,88 @@ class Solution:
         """Whether the solver claimed a solution that the judge does not confirm."""
         return self.result.status is Claim.CONVERGED and not self.success
 
-    @cached_property
-    def certificate(self) -> Certificate:
-        """First-order facts at q, of the problem's own cost."""
-        return certificate(self.problem, self.q)
+    @property
+    def active_lower(self) -> NDArray[np.bool_]:
+        """Joints exactly on their lower limit, shape (n,), bool."""
+        return self.q <= self.problem.robot.lower
 
     @property
-    def optimality(self) -> float:
-        """Relative projected gradient at q."""
-        return self.certificate.relative_optimality
+    def active_upper(self) -> NDArray[np.bool_]:
+        """Joints exactly on their upper limit, shape (n,), bool."""
+        return self.q >= self.problem.robot.upper
 
     @property
     def posture_distance(self) -> float:
         """|W (q - q_rest)| [rad or m]."""
         return self.evaluation.posture_distance
+
+    @property
+    def optimality(self) -> float:
+        """Relative projected gradient at q of the problem's own cost, |P| / (|J|_F |e|)."""
+        return self.certificate.relative_optimality
+
+    @cached_property
+    def certificate(self) -> Certificate:
+        """First- and second-order facts at q, of the problem's own cost.
+
+        Raises:
+            RobotError: if q is not finite.
+        """
+        facts = self.__dict__.get("diagnosis")
+        if facts is not None and facts.certificate is not None:
+            return facts.certificate
+        robot = self.problem.robot
+        return certificate(self.problem, np.clip(self.q, robot.lower, robot.upper))
+
+    @cached_property
+    def diagnosis(self) -> Diagnosis:
+        """Why it is not solved, or that it is."""
+        return diagnose(
+            self.problem,
+            self.q,
+            solver=self.method,
+            budget=self.budget,
+            claim=self.result.status,
+            q_end=self.result.q_end,
+            proof=self.proof,
+        )
+
+
+def judged(
+    problem: Problem,
+    result: Result,
+    *,
+    solver: str,
+    setup_time: float = 0.0,
+    solve_time: float = 0.0,
+    method: Solver | None = None,
+    budget: Budget | None = None,
+    proof: Any = None,
+) -> Solution:
+    """Judges a result: on exactly the configuration that is handed back.
+
+    A solver that leaves the limits has its configuration moved back onto them *before* it is
+    judged, so that no verdict outlives a change of q; how far it was out is kept in the result.
+
+    Args:
+        problem: the problem that was solved.
+        result: what the solver claims.
+        solver: its string form.
+        setup_time: seconds of building it.
+        solve_time: seconds of the solve.
+        method: the solver itself.
+        budget: what it was given.
+        proof: a proof of unreachability, or None.
+    """
+    evaluation = evaluate(problem, result.q)
+    if 0.0 < evaluation.limit_violation < np.inf:
+        robot = problem.robot
+        result = replace(
+            result,
+            q=frozen(np.clip(result.q, robot.lower, robot.upper)),
+            raw_violation=max(result.raw_violation, evaluation.limit_violation),
+        )
+        evaluation = evaluate(problem, result.q)
+    return Solution(
+        problem, solver, result, evaluation, setup_time, solve_time, method, budget, proof
+    )

@@ -168,6 +168,7 @@ class Search:
         self._best_key = (True, np.inf)
         self._last_x = self.x
         self._last_solved = False
+        self._end_x = self.x
 
     def at(
         self,
@@ -203,6 +204,7 @@ class Search:
 
     def stand(self, x: Array) -> None:
         """Adds `x`, shape (nf,), to the path: for trial points that turn out to be accepted."""
+        self._end_x = x.copy()
         if self._trace is not None:
             full = self.residual.full(x)
             if not self._trace or (self._trace[-1] != full).any():
@@ -246,4 +248,5 @@ class Search:
             evaluations=self.evaluations,
             trace=None if self._trace is None else frozen(np.array(self._trace)),
             raw_violation=self.raw_violation,
+            q_end=frozen(self.residual.full(self._end_x)),
         )

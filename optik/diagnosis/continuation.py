@@ -1,0 +1,143 @@
+r"""More of the same method: what it does when it is let go on from where it stopped.
+
+A method x -> T(x) that has failed may have been cut off on its way, or may stand still, or may go
+round in circles.  Which of these it is cannot be read from the last point; it is found by going on.
+The method is run from its last configuration for up to four times its budget, in growing pieces,
+and its path is watched for
+
+    |x_k - x_(k-p)|_inf <= 1e-9 rad or m,   p = 1 (a fixed point), 2, ... 8 (a cycle of p points).
+
+Only the public protocol of a solver is used, so this serves every method.  For one that remembers
+something between its steps (a damping factor), going on means starting afresh there.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+
+from optik.evaluation import evaluate
+from optik.pose import Array, frozen
+from optik.problem import Budget, Problem
+from optik.result import Claim
+
+if TYPE_CHECKING:
+    from optik.solvers.base import Solver
+
+MOTION = 1e-9
+LONGEST_CYCLE = 8
+FACTOR = 4
+_PIECES = (8, 92, 300)
+
+Motion = Literal["solved", "fixed_point", "cycle", "falling", "wandering", "broken"]
+
+
+@dataclass(frozen=True, eq=False)
+class Continuation:
+    """What more of the same method does.
+
+    Attributes:
+        motion: "solved"; "fixed_point"; "cycle"; "falling", the cost still goes down; "wandering",
+            it moves without coming closer; "broken", its numerics failed.
+        period: points of the cycle; 1 for a fixed point, 0 otherwise.
+        iterations: further iterations that were run.
+        q: where it stands then, shape (n,) [rad or m]; the solution if it solved.
+        best: the best configuration of the further path by the method's own measure, shape (n,).
+        cost: the problem's own cost at `best` [m^2].
+        position_error: at `q` [m].
+        rotation_error: at `q` [rad].
+    """
+
+    motion: Motion
+    period: int
+    iterations: int
+    q: Array
+    best: Array
+    cost: float
+    position_error: float
+    rotation_error: float
+
+    def to_json(self) -> dict[str, Any]:
+        """The continuation as numbers, lists and strings."""
+        return {
+            "motion": self.motion,
+            "period": self.period,
+            "iterations": self.iterations,
+            "q": self.q.tolist(),
+            "best": self.best.tolist(),
+            "cost": self.cost,
+            "position_error": self.position_error,
+            "rotation_error": self.rotation_error,
+        }
+
+
+def continue_method(
+    problem: Problem, q: Array, solver: Solver, *, iterations: int, cost: float
+) -> Continuation:
+    """Runs `solver` on from `q`, one start, no time limit.
+
+    Args:
+        problem: the problem.
+        q: where the method stopped, shape (n,) [rad or m].
+        solver: the method.
+        iterations: further iterations allowed.
+        cost: the own cost that it has to fall below (by a thousandth) to count as falling.
+    """
+    pieces = [p for p in _PIECES if p < iterations]
+    if solver.family == "nlp":  # building one takes far longer than a piece
+        pieces = []
+    pieces.append(iterations - sum(pieces))
+    here, best, lowest, done, period = q, q, np.inf, 0, 0
+    motion: Motion = "wandering"
+    for piece in (p for p in pieces if p > 0):
+        prepared = solver.prepare(problem.robot, problem.shape, Budget(iterations=piece))
+        result = prepared(replace(problem, q_init=here), trace=True)
+        done += result.iterations
+        path = np.array([here]) if result.trace is None else result.trace
+        verdict = evaluate(problem, result.q)
+        if verdict.cost < lowest:
+            lowest, best = verdict.cost, result.q
+        if verdict.solved:
+            here, motion = result.q, "solved"
+            break
+        here = path[-1] if np.isfinite(path[-1]).all() else result.q
+        period = cycle_length(path)
+        if result.status is Claim.NUMERICAL_FAILURE:
+            motion = "broken"
+            break
+        if period == 0 and result.status is Claim.NO_PROGRESS:
+            period = 1
+        if period:
+            motion = "fixed_point" if period == 1 else "cycle"
+            break
+    if motion == "wandering" and lowest < (1.0 - 1e-3) * cost:
+        motion = "falling"
+    verdict = evaluate(problem, here)
+    return Continuation(
+        motion=motion,
+        period=period,
+        iterations=done,
+        q=frozen(here),
+        best=frozen(best),
+        cost=float(lowest),
+        position_error=verdict.position_error,
+        rotation_error=verdict.rotation_error,
+    )
+
+
+def cycle_length(path: Array) -> int:
+    """Returns the period, up to 8, in which a path, shape (k, n), ends; 0 if it does not repeat.
+
+    A period p is told only from a path that shows it twice, so that a long stride back is not
+    taken for a cycle.
+    """
+    k = len(path)
+    for p in range(1, LONGEST_CYCLE + 1):
+        if k < 2 * p or (k < p + 2):
+            break
+        # Every one of the last p points has been there p steps before.
+        if float(np.abs(path[k - p :] - path[k - 2 * p : k - p]).max()) <= MOTION:
+            return p
+    return 0
