@@ -7,11 +7,10 @@ import time
 from collections import OrderedDict
 from dataclasses import fields, replace
 
-from optik.evaluation import evaluate
 from optik.problem import Budget, Problem, Shape
 from optik.result import Claim, Result
 from optik.robot import Robot
-from optik.solution import Solution
+from optik.solution import Solution, judged
 from optik.solvers import Prepared, Solver, parse_solver
 from optik.solvers.restarts import Restarts
 
@@ -82,13 +81,14 @@ def _solve(problem: Problem, solver: Solver, budget: Budget, trace: bool) -> Sol
     if not solver.uses_problem_cost and result.status is not Claim.CONVERGED:
         result = _finish(problem, result)
     solve_time = time.perf_counter() - began
-    return Solution(
-        problem=problem,
+    return judged(
+        problem,
+        result,
         solver=str(solver),
-        result=result,
-        evaluation=evaluate(problem, result.q),
         setup_time=setup_time,
         solve_time=solve_time,
+        method=solver,
+        budget=budget,
     )
 
 

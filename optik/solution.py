@@ -159,6 +159,28 @@ class Solution:
             proof=self.proof,
         )
 
+    def prove(self, *, time_limit: float | None = None) -> Any:
+        """Tries to prove that the target cannot be reached inside the limits.
+
+        A proof is kept as `proof`, and the status is "unreachable" from then on; nothing else ever
+        gives that status.
+
+        Args:
+            time_limit: seconds for the attempt; unlimited if None.
+
+        Returns:
+            The proof, or None for a solved problem or where none was found.
+        """
+        if self.success or self.proof is not None:
+            return self.proof
+        from optik.reachability import prove_unreachable
+
+        proof = prove_unreachable(self.problem, time_limit=time_limit)
+        if proof is not None:
+            object.__setattr__(self, "proof", proof)
+            self.__dict__.pop("diagnosis", None)  # an earlier one did not know the proof
+        return proof
+
 
 def judged(
     problem: Problem,

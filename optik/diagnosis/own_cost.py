@@ -201,7 +201,8 @@ def _path(robot: Robot, shape: TargetShape) -> _Path:
 
 def _dofs_to(robot: Robot, frame: Frame) -> list[int]:
     """The degrees of freedom between the world and a frame, base first."""
-    model, body, chain = robot.model, frame.body, []
+    model, body = robot.model, frame.body
+    chain: list[int] = []
     while body != 0:
         first, count = int(model.body_dofadr[body]), int(model.body_dofnum[body])
         chain = list(range(first, first + count)) + chain if count else chain
