@@ -144,7 +144,8 @@ def to_terminal(table: Table, *, colour: bool = False, width: int | None = None)
         cells = []
         for column, text in zip(table.columns, texts, strict=True):
             bold = (i, column.key) in table.best
-            mark = (" *" if bold else "  ") if column.key in starred else ""
+            # Rich strips every kind of space at the end of a cell; a blank Braille cell is none.
+            mark = (" *" if bold else "\u2800\u2800") if column.key in starred else ""
             cells.append(Text(text + mark, style="bold green" if bold else ""))
         grid.add_row(*cells)
     stream = io.StringIO()
@@ -153,7 +154,8 @@ def to_terminal(table: Table, *, colour: bool = False, width: int | None = None)
         color_system="standard" if colour else None,
     )  # fmt: skip
     console.print(grid)
-    lines = [line.rstrip() for line in stream.getvalue().rstrip().splitlines()]
+    written = stream.getvalue().replace("\u2800", " ").rstrip()
+    lines = [line.rstrip() for line in written.splitlines()]
     notes = [*table.notes]
     if table.best and not colour:
         notes.append(_BEST.format(mark="*"))

@@ -121,7 +121,7 @@ def test_one_description_four_forms():
         " solver         solved [%]   time [ms]",
         " ─────────────────────────────────────",
         " box_qp      90 [60, 98] *        2.00",
-        " other|one   10 [2, 40]              –",
+        " other|one    10 [2, 40]             –",
         "n = 10",
         "*: best of its group, and the paired test against every other row says so.",
     ]
