@@ -227,7 +227,7 @@ def main(args: list[str] | None = None) -> None:
     from optik.errors import OptikError
 
     app = tyro.extras.SubcommandApp()
-    app.command(list_, name="list")
+    app.command(name="list")(list_)
     for command in (solve, generate, run, report, compare):
         app.command(command)
     try:

@@ -1,0 +1,53 @@
+"""Copies the tables that the studies wrote into the README, between its begin and end marks.
+
+    python studies/update_readme.py [--check]
+
+A mark `<!-- begin STUDY x -->` takes the first table under the heading that starts with "(x)" in
+studies/results/STUDY/tables.md.  With --check nothing is written, and the exit code is 1 if the
+README is not what the results say.
+"""
+
+from __future__ import annotations
+
+import argparse
+import re
+import sys
+from pathlib import Path
+
+STUDIES = Path(__file__).parent
+README = STUDIES.parent / "README.md"
+MARK = re.compile(r"(<!-- begin (\S+) (\S+) -->\n)(.*?)(<!-- end \2 \3 -->)", re.S)
+
+
+def table(study: str, part: str) -> str:
+    text = (STUDIES / "results" / study / "tables.md").read_text()
+    heading = re.search(rf"^#+ \({re.escape(part)}\).*$", text, re.M)
+    if heading is None:
+        raise SystemExit(f"{study}: no heading that starts with ({part})")
+    rows = []
+    for line in text[heading.end() :].splitlines():
+        if line.startswith("|"):
+            rows.append(line)
+        elif rows:
+            break
+    return "\n".join(rows) + "\n"
+
+
+def updated(readme: str) -> str:
+    return MARK.sub(lambda m: m[1] + "\n" + table(m[2], m[3]) + "\n" + m[5], readme)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawTextHelpFormatter
+    )
+    parser.add_argument("--check", action="store_true", help="only say whether it is up to date")
+    old = README.read_text()
+    new = updated(old)
+    if parser.parse_args().check:
+        sys.exit(0 if old == new else "README.md is not what studies/results say; run this script")
+    README.write_text(new)
+
+
+if __name__ == "__main__":
+    main()
