@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from optik.solvers.base import Solver
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, init=False)
 class Solution:
     """A configuration, what the solver claims of it, and what MuJoCo says of it.
 
@@ -44,9 +44,34 @@ class Solution:
     evaluation: Evaluation
     setup_time: float
     solve_time: float
-    method: Solver | None = None
-    budget: Budget | None = None
-    proof: Any = None
+    method: Solver | None
+    budget: Budget | None
+    proof: Any
+
+    def __init__(
+        self,
+        problem: Problem,
+        solver: str,
+        result: Result,
+        evaluation: Evaluation,
+        setup_time: float = 0.0,
+        solve_time: float = 0.0,
+        method: Solver | None = None,
+        budget: Budget | None = None,
+        proof: Any = None,
+    ) -> None:
+        # Straight into __dict__: a solve takes some 30 us whole, and the guarded assignments of
+        # a generated __init__ would be a tenth of that.
+        own = self.__dict__
+        own["problem"] = problem
+        own["solver"] = solver
+        own["result"] = result
+        own["evaluation"] = evaluation
+        own["setup_time"] = setup_time
+        own["solve_time"] = solve_time
+        own["method"] = method
+        own["budget"] = budget
+        own["proof"] = proof
 
     @property
     def success(self) -> bool:
