@@ -53,6 +53,7 @@ class BoxQP(Solver):
         step_limit: the limit that `hold` keeps [rad or m].
         residual: rotation residual, "log" or "chordal".
         rotation_weight: w_r for every target [m/rad]; each target's own if None.
+        posture_gain: the share of the way to the posture that a step asks for [1].
     """
 
     name: ClassVar[str] = "box-qp"
@@ -67,7 +68,7 @@ class BoxQP(Solver):
     step_limit: float = 0.2
     residual: ResidualKind = "log"
     rotation_weight: float | None = None
-    posture_gain: float = 1.0
+    posture_gain: float = 0.3
 
     def __post_init__(self) -> None:
         check_choice(self.name, "backend", self.backend, tuple(BACKENDS))
@@ -77,6 +78,7 @@ class BoxQP(Solver):
         check_positive(self.name, "step_limit", self.step_limit)
         check_choice(self.name, "residual", self.residual, RESIDUALS)
         check_positive(self.name, "rotation_weight", self.rotation_weight)
+        check_positive(self.name, "posture_gain", self.posture_gain, zero=True)
 
     def prepare(self, robot: Robot, shape: Shape, budget: Budget) -> Prepared:
         """See `Solver.prepare`."""
@@ -115,7 +117,8 @@ class BoxQP(Solver):
                     Claim.NUMERICAL_FAILURE, f"{self.backend} says {status.value}: {word}"
                 )
             if problem.posture is not None:
-                wanted = self.posture_gain * (rest - x)
+                # A joint whose posture weight is 0 has nowhere to go: it is asked to stay.
+                wanted = np.where(weights > 0.0, self.posture_gain * (rest - x), 0.0)
                 d = backend.keep(at.J, d, weights, wanted, lower, upper).d
             if self.hold == "scale":
                 norm = float(np.sqrt(d @ d))
