@@ -16,9 +16,19 @@ the box is convex and holds 0; `hold="none"` trusts the damping alone.
 Damping.  lambda^2 = damping^2 + error_damping * 1/2 |e|^2: with `error_damping` the step is
 careful far away, and Gauss-Newton near the target (Sugihara 2011).  There is no line search.
 
+The posture.  With a posture asked for, a second QP picks among the steps in the same box that do
+the same for the task:
+
+    d' = argmin |W (q + d' - q_rest)|^2    subject to    J d' = J d,   the same bounds.
+
+A long step along the null space spoils the task to second order.  Wherever the cost has not fallen
+since the last step, the share `posture_gain` of the way to the posture is halved, so that the
+posture never keeps the task from being met.
+
 Stopping.  Solved within tolerance; the iteration or time limit; a step that no longer moves any
-joint by more than 1e-14 (a stationary point); a path that repeats itself (the held step jumps to
-and fro across a kink that a joint limit makes): a cycle of two is seen at once.
+joint by more than the backend's noise, 1e-10 for the exact ones (a stationary point); a path that
+repeats itself (the held step jumps to and fro): a cycle of two is seen at once.  A backend that
+says anything but "solved" ends the solve, and its word is in the message.
 """
 
 from __future__ import annotations
@@ -37,7 +47,6 @@ from optik.solvers.base import Deadline, Prepared, Search, Solver, check_choice,
 from optik.solvers.qp import BACKENDS, Backend, QPStatus, make_backend
 
 Hold = Literal["trust", "scale", "none"]
-_USABLE = (QPStatus.SOLVED, QPStatus.INACCURATE)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -53,7 +62,7 @@ class BoxQP(Solver):
         step_limit: the limit that `hold` keeps [rad or m].
         residual: rotation residual, "log" or "chordal".
         rotation_weight: w_r for every target [m/rad]; each target's own if None.
-        posture_gain: the share of the way to the posture that a step asks for [1].
+        posture_gain: the share of the way to the posture that a step first asks for [1].
     """
 
     name: ClassVar[str] = "box-qp"
@@ -68,7 +77,7 @@ class BoxQP(Solver):
     step_limit: float = 0.2
     residual: ResidualKind = "log"
     rotation_weight: float | None = None
-    posture_gain: float = 0.3
+    posture_gain: float = 1.0
 
     def __post_init__(self) -> None:
         check_choice(self.name, "backend", self.backend, tuple(BACKENDS))
@@ -83,7 +92,9 @@ class BoxQP(Solver):
     def prepare(self, robot: Robot, shape: Shape, budget: Budget) -> Prepared:
         """See `Solver.prepare`."""
         residual = Residual(robot, shape, kind=self.residual, rotation_weight=self.rotation_weight)
-        backend = make_backend(self.backend, _rows(shape, self.residual), len(residual.free))
+        backend = make_backend(
+            self.backend, residual_rows(shape, self.residual), len(residual.free)
+        )
 
         def run(
             problem: Problem, *, trace: bool = False, deadline: Deadline | None = None
@@ -98,11 +109,12 @@ class BoxQP(Solver):
         residual, problem, x = search.residual, search.problem, search.x
         rest, weights = problem.q_rest[residual.free], problem.posture_weights[residual.free]
         before: Array | None = None
+        gain, last_cost = self.posture_gain, np.inf
         while True:
             at = search.at(x)
             if search.solved(at):
                 return search.result(Claim.CONVERGED)
-            limit = search.out_of_budget()
+            limit = Claim.NO_PROGRESS if not len(x) else search.out_of_budget()
             if limit is not None:
                 return search.result(limit)
             damping = float(np.sqrt(self.damping**2 + self.error_damping * at.cost))
@@ -112,13 +124,17 @@ class BoxQP(Solver):
                 upper = np.minimum(upper, self.step_limit)
             d, status, violation, word = backend.step(at.J, at.e, damping, lower, upper)
             search.raw_violation = max(search.raw_violation, violation)
-            if status not in _USABLE:
+            if status is not QPStatus.SOLVED:
                 return search.result(
                     Claim.NUMERICAL_FAILURE, f"{self.backend} says {status.value}: {word}"
                 )
             if problem.posture is not None:
+                # Where the posture keeps the task from getting on it has to give way.
+                if at.cost >= last_cost:
+                    gain *= 0.5
+                last_cost = at.cost
                 # A joint whose posture weight is 0 has nowhere to go: it is asked to stay.
-                wanted = np.where(weights > 0.0, self.posture_gain * (rest - x), 0.0)
+                wanted = np.where(weights > 0.0, gain * (rest - x), 0.0)
                 d = backend.keep(at.J, d, weights, wanted, lower, upper).d
             if self.hold == "scale":
                 norm = float(np.sqrt(d @ d))
@@ -135,7 +151,7 @@ class BoxQP(Solver):
             before, x = x, moved
 
 
-def _rows(shape: Shape, kind: ResidualKind) -> int:
+def residual_rows(shape: Shape, kind: ResidualKind) -> int:
     """How many rows the residual of a shape has."""
     rows = 0
     for target in shape.targets:

@@ -16,6 +16,8 @@ from optik.solvers.qp.null_space import keep_task
 
 # Stands for "no bound" where a backend wants finite numbers [rad or m].
 FAR = 1e6
+# Many libraries write "no bound" as a number at least this large.
+NO_BOUND = 1e20
 
 
 class QPStatus(Enum):
@@ -63,8 +65,8 @@ class Backend(ABC):
             J: shape (m, n).
             e: shape (m,).
             damping: lambda, positive.
-            lower: shape (n,) [rad or m]; -inf where there is no bound.
-            upper: shape (n,) [rad or m]; inf where there is no bound.
+            lower: shape (n,) [rad or m]; -inf (or beyond -1e20) where there is no bound.
+            upper: shape (n,) [rad or m]; inf (or beyond 1e20) where there is no bound.
 
         Returns:
             A step inside the box.  Numbers that are not finite never reach the backend and never
@@ -74,6 +76,8 @@ class Backend(ABC):
             return QPStep(np.zeros(self.n), QPStatus.INFEASIBLE, 0.0, "lower exceeds upper")
         if not (np.isfinite(J).all() and np.isfinite(e).all()):
             return QPStep(np.zeros(self.n), QPStatus.FAILED, 0.0, "J or e is not finite")
+        lower = np.where(lower <= -NO_BOUND, -np.inf, lower)
+        upper = np.where(upper >= NO_BOUND, np.inf, upper)
         d, status, message = self._step(J, e, damping, lower, upper)
         return checked(d, status, message, lower, upper)
 

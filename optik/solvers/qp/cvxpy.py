@@ -20,9 +20,9 @@ from optik.solvers.qp.null_space import LEAST_WEIGHT
 
 _SETTINGS: dict[str, Any] = {
     "solver": "CLARABEL",
-    "tol_gap_abs": 1e-13,
-    "tol_gap_rel": 1e-13,
-    "tol_feas": 1e-13,
+    "tol_gap_abs": 1e-12,
+    "tol_gap_rel": 1e-12,
+    "tol_feas": 1e-12,
     "max_iter": 200,
 }
 _STATUSES: Mapping[str, QPStatus] = {
@@ -69,7 +69,8 @@ class Cvxpy(Backend):
     def _step(
         self, J: Array, e: Array, damping: float, lower: Array, upper: Array
     ) -> tuple[Array | None, QPStatus, str]:
-        self._J.value, self._e.value, self._damping.value = J, e, damping
+        scale = damping**-0.5  # the cost divided by lambda: curvatures on both sides of 1
+        self._J.value, self._e.value, self._damping.value = scale * J, scale * e, damping**0.5
         self._lower.value, self._upper.value = finite_bounds(e, damping, lower, upper)
         return self._run(self.program)
 

@@ -32,6 +32,8 @@ class Mujoco(Backend):
         H, g = condensed(J, e, damping)
         H *= _SCALE
         g *= _SCALE
+        shut = lower == upper  # MuJoCo ends the program over bounds that coincide
+        lower, upper = np.where(shut, lower - 1e-12, lower), np.where(shut, upper + 1e-12, upper)
         d = np.zeros(self.n)
         for _ in range(_TRIES):
             free = mujoco.mju_boxQP(d, self._factor, None, H, g, lower, upper)

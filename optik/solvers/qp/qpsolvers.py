@@ -96,7 +96,7 @@ class Piqp(Qpsolvers):
     package = "piqp"
     settings: ClassVar = {
         "eps_abs": 1e-10,
-        "eps_rel": 0.0,
+        "eps_rel": 1e-10,
         "eps_duality_gap_abs": 1e-13,
         "eps_duality_gap_rel": 1e-13,
     }
@@ -107,7 +107,7 @@ class Proxqp(Qpsolvers):
 
     solver = "proxqp"
     package = "proxsuite"
-    settings: ClassVar = {"eps_abs": 1e-11, "eps_rel": 0.0}
+    settings: ClassVar = {"eps_abs": 1e-11, "eps_rel": 1e-12}
 
 
 class Clarabel(Qpsolvers):
