@@ -13,7 +13,7 @@ import sys
 from collections.abc import Mapping
 from dataclasses import fields
 from pathlib import Path
-from typing import Any, get_type_hints
+from typing import Any, get_args, get_type_hints
 
 import msgspec
 
@@ -92,8 +92,9 @@ def _options(cls: type[Solver], text: str) -> dict[str, Any]:
             raise SolverError(f"{cls.name}: write {key}=VALUE, got {part!r}")
         value = value.strip()
         try:
-            if value.lower() in ("none", "null"):
-                options[key] = msgspec.convert(None, hints[key])
+            # "none" is also a word that an option may take, as in hold=none.
+            if value.lower() in ("none", "null") and type(None) in get_args(hints[key]):
+                options[key] = None
             else:
                 options[key] = msgspec.convert(value, hints[key], strict=False)
         except msgspec.ValidationError as error:
