@@ -12,7 +12,7 @@ import pytest
 STUDIES = Path(__file__).resolve().parents[2] / "studies"
 sys.path.insert(0, str(STUDIES))
 
-import lesson
+import lesson  # noqa: E402
 
 LESSONS = [
     name for name in ("clamped_dls", "two_link", "so101", "six_axis", "humanoid_foot")
