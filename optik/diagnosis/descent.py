@@ -10,9 +10,10 @@ The step.  With g the exact gradient and B a positive definite model of the curv
 
 solved exactly as a box QP (projected Newton, `mju_boxQP`).  B = J^T J at first (Gauss-Newton,
 which is right while the error can still vanish).  Once a step gains less than 3 % of the cost, B is
-the exact Hessian with its eigenvalues made positive, |H| = V |L| V^T, which converges
-quadratically to minima with an error left over, where Gauss-Newton crawls (Nocedal and Wright
-2006, sections 4.1, 10.3 and 16.7; Dauphin et al. 2014 for |H|).
+the exact Hessian, the joints pressed onto a limit kept apart from the others (Bertsekas 1982), with
+its eigenvalues made positive, |H| = V |L| V^T (Dauphin et al. 2014).  That converges quadratically
+to minima with an error left over, where Gauss-Newton crawls (Nocedal and Wright 2006, section
+10.3).
 
 Acceptance.  The gain ratio of true to modelled decrease accepts a step when positive and drives mu
 (Nielsen 1999), so the cost never rises.  A joint that the QP puts on its limit is set to the limit
@@ -141,9 +142,7 @@ class _Run:
             at = self.at
             if at.position_error <= tolerance.position and at.rotation_error <= tolerance.rotation:
                 return "solved"
-            projected = projected_gradient(self.q, at.gradient, self.lower, self.upper)
-            scale = gradient_scale(at.J, at.e)
-            optimality = float(np.sqrt(projected @ projected)) / scale if scale > 0.0 else 0.0
+            optimality = self._optimality(self.q, at)
             if optimality <= _REFINED or rejected >= 8:
                 if not self.exact:
                     self.exact, rejected = True, 0
@@ -163,12 +162,14 @@ class _Run:
             trial, predicted = self._trial(mu)
             new = self._evaluate(trial)
             gained = at.cost - new.cost
-            # Near a minimum the decrease drowns in rounding; a smaller projected gradient at an
-            # equal cost is progress there.
-            equal = (
-                abs(gained) <= 1e-13 * at.cost and self._optimality(trial, new) < 0.5 * optimality
-            )
-            if (gained > 0.0 and predicted > 0.0) or equal:
+            # Near a minimum the decrease drowns in rounding; half the projected gradient at an
+            # equal cost is progress there, and nothing else is.
+            equal = abs(gained) <= 1e-13 * at.cost
+            if equal:
+                accepted = self._optimality(trial, new) < 0.5 * optimality
+            else:
+                accepted = gained > 0.0 and predicted > 0.0
+            if accepted:
                 ratio = 1.0 if equal else gained / predicted
                 mu *= max(1.0 / 3.0, 1.0 - (2.0 * min(ratio, 1.5) - 1.0) ** 3)
                 mu, growth, rejected = max(mu, 1e-12), 2.0, 0
@@ -190,7 +191,11 @@ class _Run:
         """The QP's step from q: the new configuration, and the decrease its model promises."""
         free, at = self.free, self.at
         if self.exact:
-            values, vectors = np.linalg.eigh(at.hessian[free[:, None], free])
+            H = at.hessian[free[:, None], free]
+            # With |H| of all joints together the free ones would not see their own Hessian.
+            held = projected_gradient(self.q, at.gradient, self.lower, self.upper)[free] == 0.0
+            H[held[:, None] != held] = 0.0
+            values, vectors = np.linalg.eigh(H)
             floor = 1e-9 * max(abs(float(values[0])), abs(float(values[-1])))
             B = (vectors * np.maximum(np.abs(values), floor)) @ vectors.T
         else:
@@ -202,7 +207,10 @@ class _Run:
         high = np.minimum(self.upper[free] - x, STEP_BOX)
         d = self._step
         d[:] = 0.0
-        if mujoco.mju_boxQP(d, self._factor, self._index, damped, g, low, high) < 0:
+        # mju_boxQP stops where |gradient|^2 < 1e-16, an absolute number: near a minimum of small
+        # error that would be at once.  The scale changes nothing but the units of the objective.
+        scale = 1e6 / max(float(np.abs(g).max()), 1e-300)
+        if mujoco.mju_boxQP(d, self._factor, self._index, scale * damped, scale * g, low, high) < 0:
             return self.q, 0.0  # not positive definite to rounding: more damping
         moved = x + d
         moved = np.where(moved <= self.lower[free], self.lower[free], moved)
