@@ -242,7 +242,7 @@ def stall_table(failures: pd.DataFrame, robots: list[str]) -> Table:
     )
     notes = (
         "Stalls: failures that 1000 iterations do not solve. A fixed point or cycle repeats to "
-        "1e-9 rad within those 1000. Stationary: projected gradient of the problem's own cost at "
+        "1e-9 rad within those 1000 (or shrinks geometrically to one out of reach of the target). Stationary: projected gradient of the problem's own cost at "
         "most 1e-6 of |J| |e|; the medians are after 200 iterations.",
     )
     return Table(

@@ -7,6 +7,11 @@ and its path is watched for
 
     |x_k - x_(k-p)|_inf <= 1e-9 rad or m,   p = 1 (a fixed point), 2, ... 8 (a cycle of p points).
 
+A path whose last dozen steps s_k shrink by a factor rho < 1 or better each has at most
+s_k rho / (1 - rho) left to go.  Where ten times that could not change the error by as much as is
+missing, sum_j |J_j| 10 s_k rho / (1 - rho) < |e| - tolerance, it is taken for a fixed point at
+once, without waiting for the last digits.
+
 Only the public protocol of a solver is used, so this serves every method.  For one that remembers
 something between its steps (a damping factor), going on means starting afresh there.
 """
@@ -18,6 +23,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
+from optik.diagnosis.own_cost import own_cost
 from optik.evaluation import evaluate
 from optik.pose import Array, frozen
 from optik.problem import Budget, Problem
@@ -29,7 +35,8 @@ if TYPE_CHECKING:
 MOTION = 1e-9
 LONGEST_CYCLE = 8
 FACTOR = 4
-_PIECES = (8, 92, 300)
+_PIECES = (8, 24, 68, 100, 200)
+_STEPS = 12
 
 Motion = Literal["solved", "fixed_point", "cycle", "falling", "wandering", "broken"]
 
@@ -39,8 +46,8 @@ class Continuation:
     """What more of the same method does.
 
     Attributes:
-        motion: "solved"; "fixed_point"; "cycle"; "falling", the cost still goes down; "wandering",
-            it moves without coming closer; "broken", its numerics failed.
+        motion: "solved"; "fixed_point", reached or certain; "cycle"; "falling", the cost still
+            goes down; "wandering", it moves without coming closer; "broken", its numerics failed.
         period: points of the cycle; 1 for a fixed point, 0 otherwise.
         iterations: further iterations that were run.
         q: where it stands then, shape (n,) [rad or m]; the solution if it solved.
@@ -103,7 +110,7 @@ def continue_method(
             here, motion = result.q, "solved"
             break
         here = path[-1] if np.isfinite(path[-1]).all() else result.q
-        period = cycle_length(path)
+        period = cycle_length(path) or settles(problem, path)
         if result.status is Claim.NUMERICAL_FAILURE:
             motion = "broken"
             break
@@ -125,6 +132,28 @@ def continue_method(
         position_error=verdict.position_error,
         rotation_error=verdict.rotation_error,
     )
+
+
+def settles(problem: Problem, path: Array) -> int:
+    """Returns 1 if a path, shape (k, n), comes to rest too soon to reach the target, else 0."""
+    if len(path) < _STEPS + 1:
+        return 0
+    steps = np.abs(np.diff(path[-_STEPS - 1 :], axis=0)).max(axis=1)
+    if not (steps > 0.0).all():
+        return 0
+    ratio = float((steps[1:] / steps[:-1]).max())
+    if ratio >= 1.0:
+        return 0
+    left = 10.0 * float(steps[-1]) * ratio / (1.0 - ratio)
+    at = own_cost(problem).at(path[-1])
+    tolerance = problem.tolerance
+    allowed = sum(
+        (t.position_weight * tolerance.position) ** 2
+        + (t.rotation_weight * tolerance.rotation) ** 2
+        for t in problem.targets
+    )
+    change = left * float(np.sqrt((at.J * at.J).sum(axis=0)).sum())
+    return int(change < float(np.sqrt(at.e @ at.e)) - float(np.sqrt(allowed)))
 
 
 def cycle_length(path: Array) -> int:
