@@ -1,137 +1,255 @@
 """Runs solvers over problem sets and judges every answer: one row a solve.
 
 Same targets, start, tolerance, budget and judge for all solvers; a failure stays in the table.
+
+The parts, each readable alone:
+
+    plan.py        what is to be done, numbered; interleaved order
+    own.py         what may stand for a solver
+    solving.py     one solve: set-up, warm-up, solve, judge, timed apart
+    cell.py        the process in which that happens; supervisor.py watches it
+    executors.py   one process, several, any concurrent.futures executor, a Dask cluster
+    journal.py     the run's folder: rows as they finish, resume, `read_run`
+    rows.py        columns, CSV and Parquet
 """
 
 from __future__ import annotations
 
-import time
-from collections.abc import Sequence
+import contextlib
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import Executor
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
+import pyarrow as pa
 
-from optik.api import prepared_solver
-from optik.benchmark.environment import write_environment
+from optik.benchmark.environment import environment, now, write_json
+from optik.benchmark.executors import Crew, crew
+from optik.benchmark.journal import Journal, read_run, with_attributes
+from optik.benchmark.plan import Plan, make_plan
 from optik.benchmark.progress import progress
-from optik.evaluation import evaluate
-from optik.problem import Budget, Posture, Problem
-from optik.problem_sets import ProblemSet, Start, load_problem_set
-from optik.result import Claim
-from optik.solvers import Prepared, Solver, parse_solver
+from optik.benchmark.rows import COLUMNS, SCHEMA, to_frame, to_table
+from optik.benchmark.supervisor import Block
+from optik.errors import BenchmarkError
+from optik.problem import Budget, Posture
+from optik.problem_sets import ProblemSet, Start
 
-COLUMNS = (
-    "problem_set",
-    "problem",
-    "robot",
-    "solver",
-    "start",
-    "solved",
-    "claim",
-    "false_claim",
-    "position_error",
-    "rotation_error",
-    "limit_violation",
-    "cost",
-    "posture_distance",
-    "joints_at_limit",
-    "iterations",
-    "evaluations",
-    "restarts",
-    "setup_time",
-    "solve_time",
-    "judge_time",
-    "message",
-    "q",
-)
+__all__ = ["COLUMNS", "read_run", "run"]
 
 
 def run(
     problem_sets: Sequence[str | ProblemSet],
-    solvers: Sequence[str | Solver],
+    solvers: Sequence[Any],
     *,
     start: Start | None = None,
     budget: Budget | None = None,
     posture: Posture | None = None,
+    repeats: int = 1,
+    seed: int = 0,
     out: str | Path | None = None,
+    resume: bool = False,
+    workers: int = 1,
+    executor: Executor | None = None,
+    scheduler: str | None = None,
+    isolate: bool = True,
+    kill_after: float | None = None,
+    batch: bool = False,
     title: str = "solving",
 ) -> pd.DataFrame:
     """Solves every problem with every solver and judges the answers.
 
     Args:
         problem_sets: names or sets.
-        solvers: solvers, or their names with options.
+        solvers: names with options, `path.py:Name`, solvers, or functions of a problem; see
+            `optik.benchmark.own`.
         start: "home" or "mid"; each set's own if None.
-        budget: the same for all.
+        budget: the same for all; 200 iterations if None.
         posture: a posture objective for every problem, or None.
-        out: a folder for `rows.csv` and `environment.json`.
+        repeats: how often everything is repeated; a repeat has the next seed.
+        seed: of the restarts.
+        out: the run's folder (see `optik.benchmark.journal`); nothing is written if None.
+        resume: go on with the run in `out`; it may gain sets, solvers and repeats.
+        workers: local processes that solve at once; with more than one, times are marked as not
+            comparable.
+        executor: any `concurrent.futures` executor, instead of `workers`.
+        scheduler: address of a Dask scheduler, instead of `workers` (extra `cluster`).
+        isolate: solve in processes of their own, so that a solver that hangs or dies costs one row;
+            off, everything happens in this process (or the executor's), where a debugger sees it.
+        kill_after: seconds after which a solve is ended from outside; ten times the budget's
+            seconds and at least 5 more than them if None, 120 where the budget has no seconds.
+        batch: let compiled solvers take whole sets at once (`solve_batch`): their times are then
+            averages over a batch.
         title: what the progress bar says.
 
     Returns:
-        One row a solve, with the columns `COLUMNS`; times in seconds, errors in m and rad, `q` the
-        configuration as numbers separated by spaces.
+        One row a solve, in the order of sets, problems and solvers, with the columns `COLUMNS`
+        (`optik.benchmark.rows.MEANINGS` says what each holds).
+
+    Raises:
+        BenchmarkError: for arguments that cannot be, a folder that holds another run, or a full
+            disk.
+        UnknownNameError: for a set, solver, option or start that does not exist.
+        KeyboardInterrupt: after the rows so far have been made safe.
     """
-    sets = [load_problem_set(s) if isinstance(s, str) else s for s in problem_sets]
-    parsed = [parse_solver(s) for s in solvers]
-    budget = Budget() if budget is None else budget
-    rows: list[dict[str, Any]] = []
-    with progress(title, total=len(parsed) * sum(len(s) for s in sets)) as advance:
-        for problem_set in sets:
-            problems = list(problem_set.problems(start=start, posture=posture))
-            prepared: list[tuple[Solver, Prepared, float]] = []
-            for solver in parsed:
-                built, setup_time = prepared_solver(
-                    solver, problem_set.robot, problems[0].shape, budget
+    if sum((workers != 1, executor is not None, scheduler is not None)) > 1:
+        raise BenchmarkError("give one of workers=, executor= and scheduler=")
+    if workers < 1:
+        raise BenchmarkError(f"workers must be at least 1, got {workers}")
+    if resume and out is None:
+        raise BenchmarkError("resume needs the folder of the run: out=")
+    if kill_after is not None and not kill_after > 0:
+        raise BenchmarkError(f"kill_after must be positive [s], got {kill_after!r}")
+    parallel = workers > 1 or executor is not None or scheduler is not None
+    plan = make_plan(
+        problem_sets, solvers, start=start, budget=budget, posture=posture, repeats=repeats,
+        seed=seed, batch=batch, timing="parallel" if parallel else "alone",
+    )  # fmt: skip
+    patience = _patience(plan.budget, kill_after)
+    folder = None if out is None else Path(out)
+    with _Sink(plan, folder, resume=resume) as sink:
+        log = None if folder is None else folder / "log.txt"
+        with crew(
+            plan, workers=workers, executor=executor, scheduler=scheduler, isolate=isolate,
+            kill_after=patience, log=log,
+        ) as hands:  # fmt: skip
+            sink.begin()
+            with progress(title, total=len(plan), done=sink.done) as advance:
+                _drive(hands, sink, advance)
+            sink.threads = hands.threads
+        return sink.finish()
+
+
+def _drive(hands: Crew, sink: _Sink, advance: Callable[[int], None]) -> None:
+    for block in hands.work(sink.missing()):
+        sink.add(block)
+        advance(len(block[0]))
+
+
+def _patience(budget: Budget, kill_after: float | None) -> float:
+    if kill_after is not None:
+        return kill_after
+    if budget.seconds is None:
+        return 120.0
+    return max(10 * budget.seconds, budget.seconds + 5.0)
+
+
+class _Sink(contextlib.AbstractContextManager["_Sink"]):
+    """Where rows go: a folder, or memory."""
+
+    def __init__(self, plan: Plan, folder: Path | None, *, resume: bool) -> None:
+        self.plan, self.folder = plan, folder
+        self.journal = None if folder is None else Journal(folder, plan, resume=resume)
+        self.threads: dict[str, int] = {}
+        self._tables: dict[int, pa.Table] = {}
+        self._numbers: list[pa.Array] = []
+        self._lost: dict[tuple[str, str], int] = {}
+
+    @property
+    def done(self) -> int:
+        """Rows that were there before."""
+        return 0 if self.journal is None else self.journal.rows
+
+    def missing(self) -> Iterator[range]:
+        """The solves that have no row, as ranges of numbers in rising order."""
+        if self.journal is None:
+            yield range(len(self.plan))
+            return
+        import numpy as np
+
+        edges = np.flatnonzero(np.diff(np.concatenate(([1], self.journal.done, [1]))))
+        for first, last in edges.reshape(-1, 2).tolist():
+            yield range(first, last)
+
+    def begin(self) -> None:
+        """Writes what is known before the first solve."""
+        if self.journal is None:
+            return
+        self._write_environment(finished=False)
+        self._say(f"{self.done} of {len(self.plan)} rows are there; begins")
+
+    def add(self, block: Block) -> None:
+        """Takes rows."""
+        numbers, rows = block
+        if isinstance(rows, bytes):
+            with pa.ipc.open_stream(rows) as reader:
+                table = reader.read_all()
+        else:
+            table = to_table(rows)
+            self._notice(rows)
+        if self.journal is not None:
+            self.journal.append(table)
+        else:
+            self._tables[len(self._tables)] = table
+            self._numbers.append(pa.array(numbers, type=pa.int64()))
+
+    def finish(self) -> pd.DataFrame:
+        """Folds, and returns all rows in order."""
+        for (solver, reason), count in self._lost.items():
+            self._say(f"{solver}: {count} solves never answered: {reason}", aloud=True)
+        if self.journal is not None:
+            assert self.folder is not None
+            self.journal.fold()
+            self._write_environment(finished=True)
+            self._say(f"all {len(self.plan)} rows are there; finished")
+            return read_run(self.folder)
+        if not self._tables:
+            return to_frame(SCHEMA.empty_table())
+        numbers = pa.chunked_array(self._numbers)
+        order = pa.compute.sort_indices(numbers)
+        table = pa.concat_tables(self._tables.values()).take(order)
+        self._tables.clear()
+        return with_attributes(to_frame(table), self.plan.settings)
+
+    def __exit__(self, kind: Any, error: Any, trace: Any) -> None:
+        if self.journal is None:
+            return
+        if kind is not None and self.journal.folder.is_dir():
+            with contextlib.suppress(OSError):
+                self._say(
+                    f"stopped by {kind.__name__} with {self.journal.rows} rows; resume goes on"
                 )
-                built(problems[0])  # a warm-up, thrown away
-                prepared.append((solver, built, setup_time))
-            for i, problem in enumerate(problems):
-                # Solvers take turns on each problem, so that drift of the machine hits all alike.
-                for solver, built, setup_time in prepared:
-                    row = solve_row(problem, built)
-                    row |= {
-                        "problem_set": problem_set.name,
-                        "problem": i,
-                        "robot": problem_set.robot.name,
-                        "solver": str(solver),
-                        "start": start or problem_set.spec.start,
-                        "setup_time": setup_time,
-                    }
-                    rows.append(row)
-                    advance()
-    frame = pd.DataFrame(rows, columns=list(COLUMNS))
-    if out is not None:
-        folder = Path(out)
-        folder.mkdir(parents=True, exist_ok=True)
-        frame.to_csv(folder / "rows.csv", index=False)
-        write_environment(folder / "environment.json", solvers=parsed, budget=budget)
-    return frame
+        with contextlib.suppress(OSError):
+            self.journal.close()
+
+    def _notice(self, rows: Iterable[tuple[Any, ...]]) -> None:
+        """Counts solves that never answered, so that a broken solver is not overlooked."""
+        claim, solver, reason = (COLUMNS.index(c) for c in ("claim", "solver", "reason"))
+        for row in rows:
+            if not row[claim]:
+                key = (row[solver], row[reason])
+                if key in self._lost or len(self._lost) < 20:
+                    self._lost[key] = self._lost.get(key, 0) + 1
+
+    def _say(self, what: str, *, aloud: bool = False) -> None:
+        if aloud:
+            import sys
+
+            print(f"optik: {what}", file=sys.stderr)
+        if self.folder is not None:
+            with (self.folder / "log.txt").open("a") as log:
+                log.write(f"{now()} {what}\n")
+
+    def _write_environment(self, *, finished: bool) -> None:
+        assert self.folder is not None
+        path = self.folder / "environment.json"
+        found = environment(
+            solvers=self.plan.solvers, budget=self.plan.budget, settings=self.plan.settings
+        )
+        if self.threads:
+            found["blas_threads"] = self.threads
+        session = {k: found[k] for k in ("date", "cpu", "git", "optik", "packages")}
+        found["sessions"] = _sessions(path)
+        if not finished:
+            found["sessions"].append(session | {"rows_before": self.done})
+        found["finished"] = finished
+        write_json(path, found)
 
 
-def solve_row(problem: Problem, prepared: Prepared) -> dict[str, Any]:
-    """Solves one problem, judges the answer and returns the measured part of a row."""
-    began = time.perf_counter()
-    result = prepared(problem)
-    solved_at = time.perf_counter()
-    verdict = evaluate(problem, result.q)
-    judged_at = time.perf_counter()
-    robot, q = problem.robot, result.q
-    return {
-        "solved": verdict.solved,
-        "claim": result.status.value,
-        "false_claim": result.status is Claim.CONVERGED and not verdict.solved,
-        "position_error": verdict.position_error,
-        "rotation_error": verdict.rotation_error,
-        "limit_violation": verdict.limit_violation,
-        "cost": verdict.cost,
-        "posture_distance": verdict.posture_distance,
-        "joints_at_limit": int(((q <= robot.lower) | (q >= robot.upper)).sum()),
-        "iterations": result.iterations,
-        "evaluations": result.evaluations,
-        "restarts": result.restarts,
-        "solve_time": solved_at - began,
-        "judge_time": judged_at - solved_at,
-        "message": result.message,
-        "q": " ".join(repr(float(v)) for v in q),
-    }
+def _sessions(path: Path) -> list[Any]:
+    import json
+
+    try:
+        return list(json.loads(path.read_text())["sessions"])
+    except (OSError, KeyError, ValueError):
+        return []

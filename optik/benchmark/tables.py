@@ -240,7 +240,8 @@ def footer(frame: pd.DataFrame) -> str:
     seeds = frame.attrs.get("set_seeds")
     if seeds:
         parts.append(f"seed of the targets {_values(pd.Series(list(seeds.values())))}")
-    if "seed" in frame and (values := _values(frame["seed"].dropna())):
+    restarts = "budget" in frame and frame["budget"].str.contains("restart").any()
+    if "seed" in frame and restarts and (values := _values(frame["seed"].dropna())):
         parts.append(f"seed of the restarts {values}")
     if "timing" in frame:
         modes = set(frame["timing"].unique())

@@ -1,0 +1,106 @@
+"""The process in which other people's code is run: it may raise, hang or die, and costs one row.
+
+The parent (`supervisor.py`) sends a plan once, then lists of solve numbers; rows come back in
+blocks as they are finished.  Which solve is being worked on, and in what phase, stands in eight
+bytes of a shared file, so that the parent knows whom to charge when this process is gone.
+
+Standard output belongs to the solver: whatever it prints is sent to standard error, and the
+parent is answered through a descriptor of its own.
+"""
+
+from __future__ import annotations
+
+import mmap
+import os
+import pickle
+import queue
+import signal
+import struct
+import sys
+import threading
+import time
+import traceback
+from typing import Any, BinaryIO
+
+# Rows are handed over this often; a row is at risk of being done again for no longer than that.
+_EVERY = 0.05
+# Nothing asked for this long: the parent has forgotten this process.
+_FORGOTTEN = 600.0
+
+
+def main() -> None:
+    """Serves one parent until it closes standard input."""
+    answers = os.fdopen(os.dup(sys.stdout.fileno()), "wb")
+    os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
+    orders: queue.SimpleQueue[Any] = queue.SimpleQueue()
+    threading.Thread(target=_listen, args=(sys.stdin.buffer, orders), daemon=True).start()
+    try:
+        _serve(orders, answers)
+    except (BrokenPipeError, queue.Empty):
+        pass
+    except BaseException:
+        traceback.print_exc()
+        sys.stderr.flush()
+        os._exit(1)
+    # No interpreter shutdown: a solver's threads or atexit hooks must not keep this alive.
+    os._exit(0)
+
+
+def _listen(source: BinaryIO, orders: queue.SimpleQueue[Any]) -> None:
+    try:
+        while True:
+            orders.put(pickle.load(source))
+    except BaseException:
+        # The parent is gone, even if the solver at work never ends.
+        os._exit(1)
+
+
+def _serve(orders: queue.SimpleQueue[Any], answers: BinaryIO) -> None:
+    status_path, payload, limit = orders.get()
+    with open(status_path, "r+b") as file:
+        status = mmap.mmap(file.fileno(), 8)
+    alarm = hasattr(signal, "setitimer")
+    if alarm:
+        signal.signal(signal.SIGALRM, signal.SIG_DFL)
+
+    def mark(number: int, phase: int) -> None:
+        struct.pack_into("<q", status, 0, number * 4 + phase)
+        if alarm:
+            # The kernel ends this process if both a solver and the parent have stopped minding.
+            signal.setitimer(signal.ITIMER_REAL, 3 * limit + 300)
+
+    from threadpoolctl import threadpool_info, threadpool_limits
+
+    from optik.benchmark.bulk import bulk_block
+    from optik.benchmark.solving import IDLE, Bench
+
+    bench = Bench(pickle.loads(payload), mark)
+    threadpool_limits(1)
+    _send(answers, ("ready", {t["internal_api"]: t["num_threads"] for t in threadpool_info()}))
+    while True:
+        numbers = orders.get(timeout=_FORGOTTEN)
+        if bench.plan.batch:
+            numbers, block = bulk_block(bench, numbers)
+            if block is not None:
+                _send(answers, ("block", *block))
+        done: list[int] = []
+        rows: list[Any] = []
+        sent = time.monotonic()
+        for number in bench.plan.in_turn(numbers):
+            rows.append(bench.row(number))
+            done.append(number)
+            if time.monotonic() - sent > _EVERY:
+                _send(answers, ("rows", done, rows))
+                done, rows, sent = [], [], time.monotonic()
+        mark(0, IDLE)
+        _send(answers, ("rows", done, rows))
+        _send(answers, ("done",))
+
+
+def _send(answers: BinaryIO, message: tuple[Any, ...]) -> None:
+    pickle.dump(message, answers, protocol=pickle.HIGHEST_PROTOCOL)
+    answers.flush()
+
+
+if __name__ == "__main__":
+    main()

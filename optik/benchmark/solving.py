@@ -1,0 +1,165 @@
+"""One solve after another: set up, warm up, solve, judge, each timed apart.
+
+A `Bench` does the solves of a plan by number, in one thread.  It knows nothing of processes,
+files or progress.  Whatever a solver does to it that Python can catch becomes that solve's row.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from threadpoolctl import threadpool_limits
+
+from optik.benchmark.own import seeded
+from optik.benchmark.plan import Plan
+from optik.benchmark.rows import Row, budget_text, one_line, posture_text
+from optik.evaluation import Evaluation, evaluate
+from optik.pose import Array
+from optik.problem import Problem
+from optik.result import Claim, Result
+from optik.solvers import Prepared, Solver
+
+# What is being done to a solve, for whoever watches from outside.
+IDLE, SETTING_UP, WARMING_UP, SOLVING = range(4)
+Mark = Callable[[int, int], None]
+
+
+class Bench:
+    """Does the solves of a plan; belongs to one thread."""
+
+    def __init__(self, plan: Plan, mark: Mark = lambda number, phase: None) -> None:
+        self.plan = plan
+        self._mark = mark
+        self._prepared: dict[tuple[int, int], tuple[Solver, Prepared | str, float]] = {}
+        self._problem: tuple[tuple[int, int], Problem] | None = None
+        self._tail = [
+            (s.spec.position_tolerance, s.spec.rotation_tolerance, budget_text(plan.budget),
+             posture_text(plan.posture))
+            for s in plan.sets
+        ]  # fmt: skip
+
+    def row(self, number: int) -> Row:
+        """Does one solve."""
+        place, problem_index, k, repeat = self.plan.job(number)
+        if self._problem is None or self._problem[0] != (place, problem_index):
+            problem = self.plan.sets[place].problem(
+                problem_index, start=self.plan.start, posture=self.plan.posture
+            )
+            self._problem = ((place, problem_index), problem)
+        problem = self._problem[1]
+        built, setup_time, fresh = self._build(number, place, k, repeat)
+        if isinstance(built, str):
+            return self.failed(number, built, 0.0)
+        began = time.perf_counter()
+        try:
+            if fresh:
+                self._mark(number, WARMING_UP)
+                built(problem)  # thrown away: caches, lazy imports and compilation are not a solve
+            self._mark(number, SOLVING)
+            began = time.perf_counter()
+            result = built(problem)
+            solve_time = time.perf_counter() - began
+            measured = judged(problem, result)
+        except BaseException as error:
+            if isinstance(error, KeyboardInterrupt):
+                raise
+            return self.failed(number, raised(error), time.perf_counter() - began, setup_time)
+        return self._row(number, measured, setup_time, solve_time)
+
+    def failed(self, number: int, reason: str, elapsed: float, setup_time: float = 0.0) -> Row:
+        """The row of a solve that never answered: it is charged the whole budget."""
+        budget = self.plan.budget
+        steps = budget.iterations * (1 + budget.restarts)
+        inf = float("inf")
+        measured = (
+            False, "", False, one_line(reason), inf, inf, 0.0, inf, inf, 0, steps, steps,
+            budget.restarts, 0.0, "", "",
+        )  # fmt: skip
+        return self._row(number, measured, setup_time, max(elapsed, budget.seconds or 0.0))
+
+    def _build(
+        self, number: int, place: int, k: int, repeat: int
+    ) -> tuple[Prepared | str, float, bool]:
+        plan = self.plan
+        solver = seeded(plan.solvers[k], plan.budget, plan.seed + repeat)
+        kept = self._prepared.get((place, k))
+        if kept is not None and kept[0] == solver:
+            return kept[1], kept[2], False
+        self._mark(number, SETTING_UP)
+        assert self._problem is not None
+        began = time.perf_counter()
+        built: Prepared | str
+        try:
+            built = solver.prepare(plan.sets[place].robot, self._problem[1].shape, plan.budget)
+        except Exception as error:
+            built = f"set-up {raised(error)}"
+        setup_time = time.perf_counter() - began
+        # Backends bring their own BLAS, loaded only now.
+        threadpool_limits(1)
+        self._prepared[place, k] = (solver, built, setup_time)
+        return built, setup_time, True
+
+    def _row(
+        self, number: int, measured: tuple[Any, ...], setup_time: float, solve_time: float
+    ) -> Row:
+        plan = self.plan
+        place, problem, k, repeat = plan.job(number)
+        found = plan.sets[place]
+        *head, judge_time, message, q = measured
+        return (
+            found.name, problem, found.robot.name, found.spec.stratum, plan.names[k],
+            plan.start_of(place), repeat, plan.seed + repeat, *head, setup_time, solve_time,
+            judge_time, plan.timing, message, q, *self._tail[place],
+        )  # fmt: skip
+
+
+def judged(problem: Problem, result: Result) -> tuple[Any, ...]:
+    """Judges an answer: the part of a row from `solved` to `restarts`, judge time, message, q."""
+    began = time.perf_counter()
+    q = np.asarray(result.q, dtype=np.float64)
+    verdict = evaluate(problem, q)
+    judge_time = time.perf_counter() - began
+    claim = result.status
+    usable = q.shape == (problem.robot.n,)
+    at_limit = int(((q <= problem.robot.lower) | (q >= problem.robot.upper)).sum()) if usable else 0
+    return (
+        verdict.solved,
+        claim.value,
+        claim is Claim.CONVERGED and not verdict.solved,
+        reason_of(problem, q, verdict, claim),
+        verdict.position_error,
+        verdict.rotation_error,
+        verdict.limit_violation,
+        verdict.cost,
+        verdict.posture_distance,
+        at_limit,
+        int(result.iterations),
+        int(result.evaluations),
+        int(result.restarts),
+        judge_time,
+        one_line(result.message),
+        " ".join(map(repr, q.ravel().tolist())),
+    )
+
+
+def reason_of(problem: Problem, q: Array, verdict: Evaluation, claim: Claim) -> str:
+    """Why an answer is not a solution, in a few words; empty if it is one."""
+    if verdict.solved:
+        return ""
+    robot = problem.robot
+    if q.shape != (robot.n,):
+        return f"answered with shape {q.shape} instead of ({robot.n},)"
+    if not np.isfinite(q).all():
+        return "answered with numbers that are not finite"
+    if verdict.limit_violation > 0:
+        outside = np.flatnonzero((q < robot.lower) | (q > robot.upper))
+        return "outside the limits: " + " ".join(robot.joint_names[i] for i in outside)
+    return "false claim" if claim is Claim.CONVERGED else claim.value
+
+
+def raised(error: BaseException) -> str:
+    """An exception as a reason."""
+    return one_line(f"raised {type(error).__name__}: {error}")
