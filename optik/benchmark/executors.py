@@ -234,16 +234,16 @@ class _LocalCrew(Pool, AbstractContextManager["_LocalCrew"]):
             supervisor = self._mine.supervisor = self._make()
             self._supervisors.append(supervisor)
         supervisor.work(chunk, self._queue.put)
-        self.threads = supervisor.cell.threads
+        self.threads = supervisor.threads
         return []
 
     def __exit__(self, kind: Any, error: Any, trace: Any) -> None:
         # Killed first: a thread that waits for a hanging solve would never come back.
         for supervisor in self._supervisors:
-            supervisor.cell.stop()
+            supervisor.stop()
         self.executor.shutdown(wait=True, cancel_futures=True)
         for supervisor in self._supervisors:
-            supervisor.cell.close()
+            supervisor.close()
 
 
 def _work(
@@ -253,7 +253,7 @@ def _work(
     kept = getattr(_LOCAL, "kept", None)
     if kept is None or kept[0] != (key, isolate, kill_after):
         if kept is not None and isinstance(kept[1], Supervisor):
-            kept[1].cell.close()
+            kept[1].close()
         plan: Plan = pickle.loads(payload)
         worker = Supervisor(plan, payload, kill_after=kill_after) if isolate else Bench(plan)
         kept = _LOCAL.kept = ((key, isolate, kill_after), worker)

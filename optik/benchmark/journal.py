@@ -25,8 +25,9 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from optik.benchmark.columns import COLUMNS
 from optik.benchmark.plan import Plan
-from optik.benchmark.rows import COLUMNS, csv_bytes, read_csv, read_rows, to_frame, write_rows
+from optik.benchmark.rows import csv_bytes, read_csv, read_rows, to_frame, write_rows
 from optik.errors import BenchmarkError
 
 _SYNC_EVERY = 1.0

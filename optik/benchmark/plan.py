@@ -18,8 +18,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from optik.benchmark.columns import budget_text, posture_text
 from optik.benchmark.own import as_solver
-from optik.benchmark.rows import budget_text, posture_text
 from optik.errors import BenchmarkError
 from optik.problem import Budget, Posture
 from optik.problem_sets import STARTS, ProblemSet, Start, load_problem_set

@@ -10,7 +10,7 @@ The parts, each readable alone:
     cell.py        the process in which that happens; supervisor.py watches it
     executors.py   one process, several, any concurrent.futures executor, a Dask cluster
     journal.py     the run's folder: rows as they finish, resume, `read_run`
-    rows.py        columns, CSV and Parquet
+    columns.py     what a row holds; rows.py writes and reads them
 """
 
 from __future__ import annotations
@@ -24,12 +24,13 @@ from typing import Any
 import pandas as pd
 import pyarrow as pa
 
+from optik.benchmark.columns import COLUMNS
 from optik.benchmark.environment import environment, now, write_json
 from optik.benchmark.executors import Crew, crew
 from optik.benchmark.journal import Journal, read_run, with_attributes
 from optik.benchmark.plan import Plan, make_plan
 from optik.benchmark.progress import progress
-from optik.benchmark.rows import COLUMNS, SCHEMA, to_frame, to_table
+from optik.benchmark.rows import SCHEMA, to_frame, to_table
 from optik.benchmark.supervisor import Block
 from optik.errors import BenchmarkError
 from optik.problem import Budget, Posture
@@ -84,7 +85,7 @@ def run(
 
     Returns:
         One row a solve, in the order of sets, problems and solvers, with the columns `COLUMNS`
-        (`optik.benchmark.rows.MEANINGS` says what each holds).
+        (`optik.benchmark.columns.MEANINGS` says what each holds).
 
     Raises:
         BenchmarkError: for arguments that cannot be, a folder that holds another run, or a full

@@ -13,9 +13,9 @@ from typing import Any
 import numpy as np
 from threadpoolctl import threadpool_limits
 
+from optik.benchmark.columns import Row, budget_text, one_line, posture_text
 from optik.benchmark.own import seeded
 from optik.benchmark.plan import Plan
-from optik.benchmark.rows import Row, budget_text, one_line, posture_text
 from optik.evaluation import Evaluation, evaluate
 from optik.pose import Array
 from optik.problem import Problem
@@ -68,6 +68,10 @@ class Bench:
                 raise
             return self.failed(number, raised(error), time.perf_counter() - began, setup_time)
         return self._row(number, measured, setup_time, solve_time)
+
+    def mark_idle(self) -> None:
+        """Says that no solve is being worked on."""
+        self._mark(0, IDLE)
 
     def failed(self, number: int, reason: str, elapsed: float, setup_time: float = 0.0) -> Row:
         """The row of a solve that never answered: it is charged the whole budget."""

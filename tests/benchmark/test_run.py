@@ -14,9 +14,9 @@ import pandas as pd
 import pytest
 
 import optik
+from optik.benchmark.columns import COLUMNS, MEANINGS, TIMES
 from optik.benchmark.own import FunctionSolver, as_solver
 from optik.benchmark.plan import make_plan
-from optik.benchmark.rows import COLUMNS, MEANINGS, TIMES
 from optik.benchmark.run import run
 from optik.benchmark.tables import summary_table
 from optik.errors import BenchmarkError, SolverError, UnknownNameError
@@ -310,8 +310,9 @@ def test_unusable_arguments_are_refused(arguments, message):
 
 
 def test_names_that_do_not_exist_are_refused_before_anything_runs(tmp_path):
-    for sets, solvers, start in ((["arm7_lessen"], ["clamped-dls"], None), ([FEW], ["clamped"], None),
-                                 ([FEW], ["clamped-dls"], "hoem")):  # fmt: skip
+    good = ["clamped-dls"]
+    wrong = [(["arm7_lessen"], good, None), ([FEW], ["clamped"], None), ([FEW], good, "hoem")]
+    for sets, solvers, start in wrong:
         with pytest.raises(UnknownNameError):
             run(sets, solvers, start=start, out=tmp_path / "run")
     assert not (tmp_path / "run").exists()
