@@ -219,7 +219,7 @@ class _LocalCrew(Pool, AbstractContextManager["_LocalCrew"]):
         self._make = lambda: Supervisor(plan, payload, kill_after=kill_after, log=log)
         self._isolate = isolate
         self._supervisors: list[Supervisor] = []
-        self._mine = threading.local()
+        self._mine: Any = threading.local()
 
     def _one(self, chunk: list[int]) -> list[Block]:
         if not self._isolate:
@@ -229,7 +229,7 @@ class _LocalCrew(Pool, AbstractContextManager["_LocalCrew"]):
             for block in _bench_blocks(bench, chunk):
                 self._queue.put(block)
             return []
-        supervisor = getattr(self._mine, "supervisor", None)
+        supervisor: Supervisor | None = getattr(self._mine, "supervisor", None)
         if supervisor is None:
             supervisor = self._mine.supervisor = self._make()
             self._supervisors.append(supervisor)

@@ -30,7 +30,7 @@ class _Rate(ProgressColumn):
 
 
 @contextmanager
-def progress(title: str, *, total: int, done: int = 0) -> Iterator[Callable[[int], None]]:
+def progress(title: str, *, total: int, done: int = 0) -> Iterator[Callable[..., None]]:
     """Shows how far a run has come on standard error.
 
     Args:
@@ -39,7 +39,7 @@ def progress(title: str, *, total: int, done: int = 0) -> Iterator[Callable[[int
         done: how many of them were done before.
 
     Yields:
-        A function that counts so many more.
+        A function that counts one more, or so many.
     """
     console = Console(file=sys.stderr)
     before = f", {done} done before" if done else ""
@@ -47,7 +47,7 @@ def progress(title: str, *, total: int, done: int = 0) -> Iterator[Callable[[int
         began, count = time.monotonic(), 0
         print(f"{title}: {total} solves{before}", file=sys.stderr, flush=True)
 
-        def count_only(n: int) -> None:
+        def count_only(n: int = 1) -> None:
             nonlocal count
             count += n
 
@@ -69,4 +69,4 @@ def progress(title: str, *, total: int, done: int = 0) -> Iterator[Callable[[int
     )
     with bar:
         task = bar.add_task(title, total=total, completed=done)
-        yield lambda n: bar.advance(task, n)
+        yield lambda n=1: bar.advance(task, n)

@@ -1,7 +1,7 @@
 """How rows are written and read without losing a bit.
 
-They come as tuples, are kept as Arrow tables, and are handed out as pandas frames.  Text written by a run is read back bit-equal: floats in their
-shortest exact form, infinities and NaN by name.
+They come as tuples, are kept as Arrow tables, and are handed out as pandas frames.  Text written by
+a run is read back bit-equal: floats in their shortest exact form, infinities and NaN by name.
 """
 
 from __future__ import annotations
