@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import io
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 import lesson
@@ -273,12 +274,9 @@ def jump_table() -> Table:
     rows = []
     for name, path in (("the last answer", warm), ("a random start", fresh)):
         # Whole turns are no motion of the arm: compare angles modulo 360 degrees.
-        moves = [
-            np.abs(np.angle(np.exp(1j * (b - a)))).max()
-            for a, b in zip(path, path[1:], strict=False)
-        ]
+        moves = [np.abs(np.angle(np.exp(1j * (b - a)))).max() for a, b in pairwise(path)]
         sides = [np.sign(np.sin(q[1])) for q in path]
-        changes = sum(a != b for a, b in zip(sides, sides[1:], strict=False))
+        changes = sum(a != b for a, b in pairwise(sides))
         rows.append(
             [name, changes, f"{np.degrees(np.median(moves)):.1f}", f"{np.degrees(max(moves)):.1f}"]
         )
