@@ -23,7 +23,8 @@ the same for the task:
 
 A long step along the null space spoils the task to second order.  Wherever the cost has not fallen
 since the last step, the share `posture_gain` of the way to the posture is halved, so that the
-posture never keeps the task from being met.
+posture never keeps the task from being met.  Once it is met the steps go on towards the posture
+until that comes no nearer; the nearest configuration within tolerance is what comes back.
 
 Stopping.  Solved within tolerance; the iteration or time limit; a step that no longer moves any
 joint by more than the backend's noise, 1e-10 for the exact ones (a stationary point); a path that
@@ -37,6 +38,7 @@ from dataclasses import dataclass
 from typing import ClassVar, Literal
 
 import numpy as np
+from numpy.typing import NDArray
 
 from optik.pose import Array
 from optik.problem import Budget, Problem, Shape
@@ -47,6 +49,11 @@ from optik.solvers.base import Deadline, Prepared, Search, Solver, check_choice,
 from optik.solvers.qp import BACKENDS, Backend, QPStatus, make_backend
 
 Hold = Literal["trust", "scale", "none"]
+# The second level ends when a step towards the posture is shorter than this [rad or m], or when so
+# many steps have not lowered the posture's cost by so large a share.
+_SMALLEST_PULL = 1e-4
+_PATIENCE = 5
+_LEAST_GAIN = 1e-3
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -106,17 +113,23 @@ class BoxQP(Solver):
         return run
 
     def _run(self, search: Search, backend: Backend) -> Result:
-        residual, problem, x = search.residual, search.problem, search.x
-        rest, weights = problem.q_rest[residual.free], problem.posture_weights[residual.free]
+        residual, x = search.residual, search.x
+        level = _SecondLevel(search.problem, residual.free, self.posture_gain)
+
+        def end(claim: Claim, message: str | None = None) -> Result:
+            # What ends the second level takes nothing away from a target that was reached.
+            return (
+                search.result(Claim.CONVERGED) if level.reached else search.result(claim, message)
+            )
+
         before: Array | None = None
-        gain, last_cost = self.posture_gain, np.inf
         while True:
-            at = search.at(x)
-            if search.solved(at):
+            at = search.at(x, posture_cost=level.cost(x))
+            if level.arrived(x, search.solved(at)):
                 return search.result(Claim.CONVERGED)
             limit = Claim.NO_PROGRESS if not len(x) else search.out_of_budget()
             if limit is not None:
-                return search.result(limit)
+                return end(limit)
             damping = float(np.sqrt(self.damping**2 + self.error_damping * at.cost))
             lower, upper = residual.lower - x, residual.upper - x
             if self.hold == "trust":
@@ -125,17 +138,13 @@ class BoxQP(Solver):
             d, status, violation, word = backend.step(at.J, at.e, damping, lower, upper)
             search.raw_violation = max(search.raw_violation, violation)
             if status is not QPStatus.SOLVED:
-                return search.result(
-                    Claim.NUMERICAL_FAILURE, f"{self.backend} says {status.value}: {word}"
-                )
-            if problem.posture is not None:
-                # Where the posture keeps the task from getting on it has to give way.
-                if at.cost >= last_cost:
-                    gain *= 0.5
-                last_cost = at.cost
-                # A joint whose posture weight is 0 has nowhere to go: it is asked to stay.
-                wanted = np.where(weights > 0.0, gain * (rest - x), 0.0)
-                d = backend.keep(at.J, d, weights, wanted, lower, upper).d
+                return end(Claim.NUMERICAL_FAILURE, f"{self.backend} says {status.value}: {word}")
+            if level.asked:
+                task = d
+                wanted = level.wanted(x, at.cost)
+                d = backend.keep(at.J, task, level.weights, wanted, lower, upper).d
+                if level.reached and float(np.abs(d - task).max()) < _SMALLEST_PULL:
+                    return search.result(Claim.CONVERGED)
             if self.hold == "scale":
                 norm = float(np.sqrt(d @ d))
                 if norm > self.step_limit:
@@ -143,12 +152,64 @@ class BoxQP(Solver):
             moved = np.minimum(np.maximum(x + d, residual.lower), residual.upper)
             search.iterations += 1
             if float(np.abs(moved - x).max(initial=0.0)) < backend.noise:
-                return search.result(Claim.NO_PROGRESS)
+                return end(Claim.NO_PROGRESS)
             if before is not None and float(np.abs(moved - before).max()) < backend.noise:
-                return search.result(
+                return end(
                     Claim.NO_PROGRESS, "The steps jump to and fro between two configurations."
                 )
             before, x = x, moved
+
+
+class _SecondLevel:
+    """What the posture asks of each step, and when it has been followed far enough.
+
+    Attributes:
+        asked: whether the problem has a posture.
+        reached: whether the target has been reached on the way.
+        weights: W over the free joints, shape (nf,).
+    """
+
+    def __init__(self, problem: Problem, free: NDArray[np.int64], gain: float) -> None:
+        self.asked = problem.posture is not None
+        self.reached = False
+        self.weights = problem.posture_weights[free]
+        self._rest = problem.q_rest[free]
+        self._gain = self._first_gain = gain
+        self._last_cost = np.inf
+        self._nearest = np.inf
+        self._stale = 0
+
+    def cost(self, x: Array) -> float | None:
+        """1/2 |W (x - x_rest)|^2; None if no posture is asked for."""
+        if not self.asked:
+            return None
+        offset = self.weights * (x - self._rest)
+        return 0.5 * float(offset @ offset)
+
+    def wanted(self, x: Array, task_cost: float) -> Array:
+        """The step that the posture asks for at `x`, shape (nf,) [rad or m]."""
+        if self.reached:
+            gain = self._first_gain
+        else:
+            # Where the posture keeps the task from getting on it has to give way.
+            if task_cost >= self._last_cost:
+                self._gain *= 0.5
+            self._last_cost = task_cost
+            gain = self._gain
+        # A joint whose posture weight is 0 has nowhere to go: it is asked to stay.
+        return np.where(self.weights > 0.0, gain * (self._rest - x), 0.0)
+
+    def arrived(self, x: Array, solved: bool) -> bool:
+        """Whether to stop at `x`: the target is reached, and the posture comes no nearer."""
+        self.reached = self.reached or solved
+        cost = self.cost(x)
+        if not self.reached or cost is None:
+            return self.reached
+        if solved and cost < self._nearest * (1.0 - _LEAST_GAIN):
+            self._nearest, self._stale = cost, 0
+        else:
+            self._stale += 1
+        return self._stale >= _PATIENCE
 
 
 def residual_rows(shape: Shape, kind: ResidualKind) -> int:

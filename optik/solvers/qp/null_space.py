@@ -17,6 +17,7 @@ seven-joint arm and a full pose at most one bound is held at a time.
 from __future__ import annotations
 
 import numpy as np
+from numpy.typing import NDArray
 
 from optik.pose import Array
 
@@ -76,7 +77,7 @@ def _null_space(E: Array) -> Array:
 
 
 def _wrong_side(
-    E: Array, W: Array, d: Array, wanted: Array, held: Array, upper: Array
+    E: Array, W: Array, d: Array, wanted: Array, held: NDArray[np.bool_], upper: Array
 ) -> int | None:
     """The held bound whose multiplier is worst; None where all push inward."""
     gradient = W**2 * (d - wanted)
