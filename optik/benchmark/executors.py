@@ -84,20 +84,28 @@ class Pool(Crew):
         """See `Crew.work`."""
         chunks = _Chunks(ranges, len(self.plan.solvers), workers=self.workers)
         pending: dict[Future[list[Block]], list[int]] = {}
+        lost: BenchmarkError | None = None
         try:
             while True:
                 # One chunk waits for each that is worked on, so that nobody is ever idle.
-                while len(pending) < 2 * self.workers and (chunk := chunks.next()):
+                while lost is None and len(pending) < 2 * self.workers and (chunk := chunks.next()):
                     function, *arguments = self._task(chunk)
                     pending[self.executor.submit(function, *arguments)] = chunk
                 finished, _ = wait(pending, timeout=0.05, return_when=FIRST_COMPLETED)
-                blocks = [b for f in finished for b in self._result(f, pending.pop(f))]
+                blocks: list[Block] = []
+                for future in finished:
+                    chunk = pending.pop(future)
+                    try:
+                        blocks += future.result()
+                    except Exception as error:
+                        lost = lost or _lost(chunk, error)
                 # After the results: whatever a finished chunk has put there is there by now.
                 for block in [*self._drain(), *blocks]:
                     chunks.count(len(block[0]))
                     yield block
+                if not pending and lost is not None:  # what the others were doing is safe now
+                    raise lost
                 if not pending and not chunks.more:
-                    yield from self._drain()
                     return
         finally:
             for future in pending:
@@ -112,16 +120,16 @@ class Pool(Crew):
                 break
         return blocks
 
-    def _result(self, future: Future[list[Block]], chunk: list[int]) -> list[Block]:
-        try:
-            return future.result()
-        except BenchmarkError:
-            raise
-        except Exception as error:
-            raise BenchmarkError(
-                f"the executor lost {len(chunk)} solves ({type(error).__name__}: {error}); the "
-                "rows of a run with out= are safe, and resume does the missing ones"
-            ) from error
+
+def _lost(chunk: list[int], error: Exception) -> BenchmarkError:
+    if isinstance(error, BenchmarkError):
+        return error
+    found = BenchmarkError(
+        f"the executor lost {len(chunk)} solves ({type(error).__name__}: {error}); the rows of a "
+        "run with out= are safe, and resume does the missing ones"
+    )
+    found.__cause__ = error
+    return found
 
 
 class _Chunks:
@@ -216,7 +224,9 @@ class _LocalCrew(Pool, AbstractContextManager["_LocalCrew"]):
             plan, threads, workers=workers, live=live, task=lambda chunk: (self._one, chunk)
         )
         self._queue = live
-        self._make = lambda: Supervisor(plan, payload, kill_after=kill_after, log=log)
+        self._make: Callable[[], Supervisor] = lambda: Supervisor(
+            plan, payload, kill_after=kill_after, log=log
+        )
         self._isolate = isolate
         self._supervisors: list[Supervisor] = []
         self._mine: Any = threading.local()

@@ -130,10 +130,12 @@ class Journal:
                 self._write(HEADER)
         except OSError as error:
             raise self._trouble(error) from error
-        if exists:
-            for table in (read_rows(folder), read_journal(self.path)):
-                if table is not None:
-                    self.done[self._numbers(table)] = True
+        try:
+            for table in self._parts() if exists else ():
+                self.done[self._numbers(table)] = True
+        except BenchmarkError:
+            self.close()
+            raise
         self.rows = int(self.done.sum())
 
     def append(self, table: pa.Table) -> None:
@@ -162,8 +164,7 @@ class Journal:
 
     def fold(self) -> Path:
         """Puts all rows in order into `rows.csv` or `rows.parquet` and removes the journal."""
-        parts = [t for t in (read_rows(self.folder), read_journal(self.path)) if t is not None]
-        table = pa.concat_tables(parts)
+        table = pa.concat_tables(self._parts())
         _, first = np.unique(self._numbers(table), return_index=True)
         try:
             path = write_rows(table.take(pa.array(first)), self.folder)
@@ -181,6 +182,10 @@ class Journal:
             finally:
                 self._file.close()
                 self._file = None
+
+    def _parts(self) -> list[pa.Table]:
+        tables = (read_rows(self.folder), read_journal(self.path))
+        return [t for t in tables if t is not None]
 
     def _numbers(self, table: pa.Table) -> np.ndarray:
         """The numbers of the solves of which a table holds the rows."""
