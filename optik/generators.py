@@ -6,7 +6,8 @@
                     is below `below`: position rows in m, rotation rows times `rotation_weight`
     clamping_fails  the pool is `reachable`; kept where `solver` fails from the start
     unreachable     position uniform in the bounding box of `box_samples` FK positions, rotation
-                    uniform; kept where `solver` fails from `starts` starts: presumed, not proved
+                    uniform; kept where `solver` fails with `starts` times `iterations` steps,
+                    at most `iterations` from one start: presumed, not proved
     starts          one position and axis, `count` random starts
 
 A new generator is one function here and one line in `GENERATORS`.
@@ -140,7 +141,7 @@ def clamping_fails(spec: SetFile, robot: Robot) -> Rows:
     while len(rows) < spec.count:
         candidate = Rows()
         candidate.add_witness(spec, robot, robot.sample(rng))
-        if not _solved(spec, robot, candidate, start, solver, restarts=0):
+        if not _solved(spec, robot, candidate, start, solver, Budget()):
             for name, values in candidate.columns.items():
                 rows.add((name,), np.array(values))
             rows.add(("pool_index",), np.array([drawn]))
@@ -153,6 +154,7 @@ def unreachable(spec: SetFile, robot: Robot) -> Rows:
     """Random poses near the robot that `solver` cannot reach from `starts` starts."""
     rng, rows = np.random.default_rng(spec.seed), Rows()
     solver, starts = _text(spec, "solver", "box-lm"), int(_number(spec, "starts", 200))
+    budget = Budget(iterations=int(_number(spec, "iterations", 25)), restarts=starts - 1)
     seen = [robot.forward(robot.sample(rng)).position for _ in range(_box_samples(spec))]
     low, high = np.min(seen, axis=0), np.max(seen, axis=0)
     drawn = 0
@@ -162,7 +164,7 @@ def unreachable(spec: SetFile, robot: Robot) -> Rows:
         quaternion = rng.normal(size=4)  # a normalised normal vector is uniform on the sphere
         if spec.target == "pose":
             candidate.add(QUATERNION_COLUMNS, quaternion / np.linalg.norm(quaternion))
-        if not _solved(spec, robot, candidate, robot.q_nominal, solver, restarts=starts - 1):
+        if not _solved(spec, robot, candidate, robot.q_nominal, solver, budget):
             for name, values in candidate.columns.items():
                 rows.add((name,), np.array(values))
             rows.add(("pool_index",), np.array([drawn]))
@@ -195,7 +197,7 @@ SELECTED_BY_A_SOLVER = ("clamping_fails", "unreachable")
 
 
 def _solved(
-    spec: SetFile, robot: Robot, rows: Rows, start: Array, solver: str, *, restarts: int
+    spec: SetFile, robot: Robot, rows: Rows, start: Array, solver: str, budget: Budget
 ) -> bool:
     def last(names: tuple[str, ...]) -> list[float]:
         return [rows.columns[n][-1] for n in names]
@@ -207,7 +209,6 @@ def _solved(
         axis = (values[:3], values[3:])
     target = Target(last(POSITION_COLUMNS), quaternion=quaternion, axis=axis)
     problem = Problem(robot, (target,), q_init=start, tolerance=spec.tolerance())
-    budget = Budget(restarts=restarts)
     prepared, _ = prepared_solver(parse_solver(solver), robot, problem.shape, budget)
     return evaluate(problem, prepared(problem).q).solved
 

@@ -20,7 +20,9 @@ MIMIC = """
       </body>
     </body>
   </worldbody>
-  <equality><joint name="mimic" joint1="b" joint2="a" polycoef="{poly}" active="{active}"/></equality>
+  <equality>
+    <joint name="mimic" joint1="b" joint2="a" polycoef="{poly}" active="{active}"/>
+  </equality>
 </mujoco>"""
 
 
