@@ -14,8 +14,9 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from optik import solvers
-    from optik.api import solve
+    from optik.api import diagnose, solve
     from optik.benchmark.run import run
+    from optik.diagnosis import Certificate, Diagnosis
     from optik.errors import OptikError
     from optik.evaluation import Evaluation, evaluate
     from optik.pose import Pose
@@ -32,7 +33,9 @@ __version__ = "0.1.0"
 # that `import optik` and `optik --help` cost nothing and pandas is loaded by `run` alone.
 _PUBLIC = {
     "Budget": "optik.problem",
+    "Certificate": "optik.diagnosis",
     "Claim": "optik.result",
+    "Diagnosis": "optik.diagnosis",
     "Evaluation": "optik.evaluation",
     "OptikError": "optik.errors",
     "Pose": "optik.pose",
@@ -46,6 +49,7 @@ _PUBLIC = {
     "Status": "optik.result",
     "Target": "optik.problem",
     "Tolerance": "optik.problem",
+    "diagnose": "optik.api",
     "evaluate": "optik.evaluation",
     "load_problem_set": "optik.problem_sets",
     "run": "optik.benchmark.run",
@@ -55,7 +59,9 @@ _PUBLIC = {
 
 __all__ = [
     "Budget",
+    "Certificate",
     "Claim",
+    "Diagnosis",
     "Evaluation",
     "OptikError",
     "Pose",
@@ -69,6 +75,7 @@ __all__ = [
     "Status",
     "Target",
     "Tolerance",
+    "diagnose",
     "evaluate",
     "load_problem_set",
     "run",

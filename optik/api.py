@@ -6,7 +6,13 @@ import threading
 import time
 from collections import OrderedDict
 from dataclasses import fields, replace
+from typing import Any
 
+import numpy as np
+from numpy.typing import ArrayLike
+
+from optik import diagnosis
+from optik.diagnosis import Diagnosis
 from optik.problem import Budget, Problem, Shape
 from optik.result import Claim, Result
 from optik.robot import Robot
@@ -65,6 +71,39 @@ def solve(
         if solution.success or solution.prove(time_limit=time_limit) or not budget.restarts:
             return solution
     return _solve(problem, _with_starts(chosen, budget, seed), budget, trace)
+
+
+def diagnose(
+    problem: Problem,
+    q: ArrayLike,
+    *,
+    solver: str | Solver | None = None,
+    budget: Budget | None = None,
+    claim: Claim | None = None,
+    proof: Any = None,
+) -> Diagnosis:
+    """Finds out why a configuration, from wherever it comes, does not solve a problem.
+
+    What `solution.diagnosis` says of a solve's own answer.  Deterministic; a few ms, more where
+    hundreds of further iterations of the solver have to be run to tell.
+
+    Args:
+        problem: the problem.
+        q: the configuration, shape (n,) [rad or m].
+        solver: the method that ended there, or its name with options: it is let go on to see
+            whether it stands still; without it nothing is said about that.
+        budget: what the method was given; going on means four times its iterations.
+        claim: how the method said it ended.
+        proof: a proof of unreachability; without one nothing is ever called unreachable.
+
+    Raises:
+        UnknownNameError: for a solver or option that does not exist.
+        RobotError: if q is not n numbers.
+    """
+    method = None if solver is None else parse_solver(solver)
+    return diagnosis.diagnose(
+        problem, np.asarray(q), solver=method, budget=budget, claim=claim, proof=proof
+    )
 
 
 def _with_starts(solver: Solver, budget: Budget, seed: int) -> Solver:

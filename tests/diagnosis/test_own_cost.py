@@ -27,7 +27,8 @@ TREE = """
   <body pos="0 .3 .2"><joint name="h1" axis="0 1 0" range="-2 2"/>
    <geom size=".1"/><site name="elbow" pos=".1 0 .2" quat=".5 .5 .1 .2"/>
    <body pos="0 0 .4"><joint name="s1" type="slide" axis="0 1 1" range="-1 1"/>
-    <joint name="h2" axis="1 0 .2" range="-2 2"/><geom size=".1"/><site name="right" pos=".1 .2 .1"/>
+    <joint name="h2" axis="1 0 .2" range="-2 2"/>
+    <geom size=".1"/><site name="right" pos=".1 .2 .1"/>
    </body></body>
   <body pos=".2 -.1 .3"><joint name="h3" axis="1 1 0" range="-2 2"/><geom size=".1"/>
    <body pos=".2 -.1 .3"><joint name="h4" axis="1 -1 .4" range="-2 2"/>
