@@ -7,18 +7,26 @@ export OMP_NUM_THREADS ?= 1
 
 .PHONY: study test test-all lint studies studies-full wheel clean
 
+PIP := $(BIN)/python -m pip install -qq --disable-pip-version-check
+
+# What optik needs, at the locked versions.
 .venv/ready: requirements.lock pyproject.toml
 	@echo "== setting up .venv (about a minute)"
 	$(PYTHON) -m venv .venv
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -r requirements.lock
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
+	$(PIP) -c requirements.lock -e .
+	@touch $@
+
+# What its tests need besides.
+.venv/ready-to-test: .venv/ready
+	@echo "== adding what the tests need (about a minute)"
+	$(PIP) -r requirements.lock
 	@touch $@
 
 study: .venv/ready
 	@echo "== studies/failure_at_limits.py"
 	$(BIN)/python studies/failure_at_limits.py
 
-lint: .venv/ready
+lint: .venv/ready-to-test
 	@echo "== ruff, mypy, layers"
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
@@ -32,7 +40,7 @@ test: lint
 test-all: lint
 	$(BIN)/python -m pytest -n 2 --every-robot
 
-wheel: .venv/ready
+wheel: .venv/ready-to-test
 	$(BIN)/python -m build --wheel --no-isolation
 
 clean:
