@@ -20,7 +20,7 @@ from optik.solution import Solution, judged
 from optik.solvers import Prepared, Solver, parse_solver
 from optik.solvers.restarts import Restarts
 
-DEFAULT_SOLVER = "box-qp"
+DEFAULT_SOLVER = "box-lm"
 _DEFAULT_BUDGET = Budget()
 _LOCAL = threading.local()
 _KEPT = 32

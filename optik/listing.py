@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from dataclasses import fields
 from typing import Any
 
@@ -36,13 +37,20 @@ def robots_table() -> Table:
 
 
 def solvers_table() -> Table:
-    """One row a solver: what it does, its options with their defaults and units."""
-    table = Table("solver", "family", "method", "options", show_lines=True)
+    """A block a solver: what it does, then its options with their defaults and units."""
+    table = Table("solver, option", "default", "what it is", title_justify="left")
+    families: dict[str, list[str]] = {}
     for name, cls in SOLVERS.items():
-        units = _units(cls)
-        options = "\n".join(f"{f.name}={_default(f)}  {units.get(f.name, '')}" for f in fields(cls))
-        method = cls.summary + (f"\n({cls.reference})" if cls.reference else "")
-        table.add_row(name, cls.family, method, Text(options))
+        families.setdefault(cls.family, []).append(name)
+    for family, names in families.items():
+        for name in names:
+            cls = SOLVERS[name]
+            reference = f"  ({cls.reference})" if cls.reference else ""
+            table.add_section()
+            table.add_row(Text(name, "bold"), Text(family, "dim"), Text(cls.summary + reference))
+            described = option_descriptions(cls)
+            for f in fields(cls):
+                table.add_row(Text(f"  {f.name}"), _default(f), Text(described.get(f.name, "")))
     return table
 
 
@@ -78,14 +86,30 @@ def _default(field: Any) -> str:
     return "none" if value is None else f"{value:g}" if isinstance(value, float) else str(value)
 
 
-def _units(cls: type) -> dict[str, str]:
-    """The unit in brackets that the docstrings of a class and its bases give for each option."""
-    units: dict[str, str] = {}
-    name = ""
-    for line in "\n".join(base.__doc__ or "" for base in cls.__mro__).splitlines():
-        head, colon, _ = line.strip().partition(":")
-        if colon and head.isidentifier() and line.startswith("        "):
-            name = head
-        if name and name not in units and "[" in line:
-            units[name] = line[line.index("[") : line.rindex("]") + 1] if "]" in line else ""
-    return units
+def option_descriptions(cls: type) -> dict[str, str]:
+    """What the docstrings of a solver and its bases say of each option, unit included.
+
+    Args:
+        cls: a solver class whose docstrings have an "Attributes:" section.
+
+    Returns:
+        Option to description, on one line.
+    """
+    found: dict[str, str] = {}
+    for base in cls.__mro__:
+        text = inspect.getdoc(base) if base.__doc__ else ""
+        _, _, attributes = (text or "").partition("Attributes:\n")
+        name = ""
+        own: dict[str, str] = {}
+        for line in attributes.splitlines():
+            head, colon, rest = line.strip().partition(":")
+            if line.startswith("    ") and not line.startswith("     ") and colon:
+                name = head
+                own[name] = rest.strip()
+            elif line.startswith("     ") and name:
+                own[name] += " " + line.strip()
+            elif line.strip():
+                break
+        for key, value in own.items():
+            found.setdefault(key, value.rstrip("."))
+    return found
