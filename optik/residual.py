@@ -15,7 +15,7 @@ t where it should point.  With the logarithm, -J^T e with the geometric Jacobian
 gradient of 1/2 |e|^2, though J is not the exact derivative of e away from e = 0; the masked and
 the chordal Jacobians are exact, and for small angles all agree (Sola, Deray and Atchuthan 2018).
 
-Joints whose limits coincide are not unknowns: the solvers see only the free joints, `x`.
+Joints whose limits coincide (to 1e-12) are not unknowns: the solvers see only the free joints, `x`.
 """
 
 from __future__ import annotations
@@ -33,6 +33,7 @@ from optik.robot import Robot
 
 ResidualKind = Literal["log", "chordal"]
 RESIDUALS: tuple[ResidualKind, ...] = ("log", "chordal")
+LOCKED = 1e-12  # a range this narrow [rad or m] leaves nothing to solve for
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -86,7 +87,7 @@ class Residual:
         self.shape = shape
         self.kind = kind
         self.rotation_weight = rotation_weight
-        self.free = np.flatnonzero(robot.upper > robot.lower)
+        self.free = np.flatnonzero(robot.upper - robot.lower > LOCKED)
         self.lower = robot.lower[self.free]
         self.upper = robot.upper[self.free]
         self._all_free = len(self.free) == robot.n

@@ -99,7 +99,10 @@ class Clamped(Solver):
             problem: Problem, *, trace: bool = False, deadline: Deadline | None = None
         ) -> Result:
             search = Search(residual, problem, budget, trace=trace, deadline=deadline)
-            return self.run(search)
+            try:
+                return self.run(search)
+            except np.linalg.LinAlgError as error:
+                return search.result(Claim.NUMERICAL_FAILURE, f"{self.name}: {error}")
 
         return run
 
@@ -118,6 +121,8 @@ class Clamped(Solver):
             here = Here(at, box.lower - x, box.upper - x, box.shape)
             moved = np.clip(x + self.held_step(search, here, x), box.lower, box.upper)
             search.iterations += 1
+            if not np.isfinite(moved).all():
+                return search.result(Claim.NUMERICAL_FAILURE)
             if np.array_equal(moved, x) or float(np.abs(moved - x).max()) < 1e-14:
                 return search.result(Claim.NO_PROGRESS)
             x = moved
@@ -153,6 +158,8 @@ class Clamped(Solver):
             if not len(x) or float(np.abs(d).max()) < 1e-14:
                 limit = Claim.NO_PROGRESS
                 break
+            if not np.isfinite(d).all():
+                return search.result(Claim.NUMERICAL_FAILURE)
             x = x + d
             # Outside the limits, so not an answer that the search may keep.
             at = box.at(x)

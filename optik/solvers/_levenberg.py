@@ -30,7 +30,7 @@ class LevenbergMarquardt(BoundedNLLS):
 
     descends: ClassVar[bool] = True
 
-    damping: float = 1e-3
+    damping: float = 1.0
 
     def __post_init__(self) -> None:
         super().__post_init__()

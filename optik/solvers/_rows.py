@@ -1,8 +1,8 @@
 """The rows of a bounded least-squares problem, as a general-purpose optimiser asks for them.
 
 Posture, budget, bookkeeping and early exit are the same for every such optimiser, so they live
-here: the optimiser's callback raises `Finished` as soon as the target is reached or the budget is
-used up, and nothing that the optimiser says of itself is believed.
+here: the optimiser's callback raises `Finished` as soon as the target is reached, the budget is
+used up or a number is not finite, and nothing that the optimiser says of itself is believed.
 """
 
 from __future__ import annotations
@@ -108,6 +108,9 @@ class Rows:
             posture_cost = 0.5 * float(offset @ offset)
         out = self.search.at(x, step=False, posture_cost=posture_cost)
         self._x, self._last = x.copy(), out
+        if not out.cost < np.inf:
+            # Kinematics are finite wherever x is; some optimisers never end on a NaN.
+            raise Finished(Claim.NUMERICAL_FAILURE)
         if self.weights is None and self.search.solved(out):
             self.search.stand(x)
             raise Finished(Claim.CONVERGED)

@@ -211,8 +211,10 @@ class Search:
                 self._trace.append(full)
 
     def solved(self, out: Linearization) -> bool:
-        """Whether the errors are within the problem's tolerance."""
+        """Whether the errors are within the problem's tolerance, and numbers."""
         tolerance = self.problem.tolerance
+        if not out.cost < np.inf:  # max(0, nan) is 0: the errors would not show it
+            return False
         return out.position_error <= tolerance.position and out.rotation_error <= tolerance.rotation
 
     @property

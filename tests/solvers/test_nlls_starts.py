@@ -2,37 +2,16 @@
 
 from __future__ import annotations
 
-import mujoco
 import numpy as np
 import pytest
+from arms import planar_arm
 
 from optik.evaluation import evaluate
 from optik.problem import Budget, Problem, Target, Tolerance
 from optik.robot import Robot
-from optik.solvers import parse_solver
+from optik.solvers import SOLVERS, parse_solver
 
-SOLVERS = ("trf", "dogbox")
-LINKS = (0.4, 0.3, 0.2)
-
-
-def planar(ranges: list[tuple[float, float]]) -> Robot:
-    """Three hinges about z; links 0.4, 0.3 and 0.2 m along x."""
-    body = ""
-    end = ""
-    offset = 0.0
-    for i, (lo, hi) in enumerate(ranges):
-        limits = f'limited="true" range="{lo} {hi}"' if np.isfinite(lo) else 'limited="false"'
-        body += (
-            f'<body pos="{offset} 0 0"><joint name="j{i + 1}" axis="0 0 1" {limits}/>'
-            f'<geom type="capsule" size="0.01" fromto="0 0 0 {LINKS[i]} 0 0"/>'
-        )
-        end += "</body>"
-        offset = LINKS[i]
-    text = (
-        '<mujoco><compiler angle="radian"/><worldbody>'
-        f'{body}<site name="tip" pos="{offset} 0 0"/>{end}</worldbody></mujoco>'
-    )
-    return Robot.load(mujoco.MjModel.from_xml_string(text), frame="tip")
+BOUNDED = [name for name, cls in SOLVERS.items() if cls.family == "bounded-nlls"]
 
 
 def error_after(robot: Robot, goal: list[float], start: list[float], solver: str) -> float:
@@ -48,7 +27,7 @@ def error_after(robot: Robot, goal: list[float], start: list[float], solver: str
     return judged.position_error
 
 
-@pytest.mark.parametrize("solver", SOLVERS)
+@pytest.mark.parametrize("solver", BOUNDED)
 @pytest.mark.parametrize(
     "start",
     [
@@ -62,11 +41,35 @@ def error_after(robot: Robot, goal: list[float], start: list[float], solver: str
     ],
 )
 def test_every_start_is_left(solver: str, start: list[float]) -> None:
-    robot = planar([(-0.6, 0.6), (0.0, 1.2), (0.0, 1.8)])
+    robot = planar_arm([(-0.6, 0.6), (0.0, 1.2), (0.0, 1.8)])
     assert error_after(robot, [0.3, 0.7, 0.9], start, solver) < 1e-6
 
 
-@pytest.mark.parametrize("solver", SOLVERS)
+@pytest.mark.parametrize("solver", BOUNDED)
 def test_start_near_zero_inside_the_box(solver: str) -> None:
-    robot = planar([(-0.6, 0.6), (-0.5, 1.2), (-0.5, 1.8)])
+    robot = planar_arm([(-0.6, 0.6), (-0.5, 1.2), (-0.5, 1.8)])
     assert error_after(robot, [0.3, 0.7, 0.9], [0.0, 0.0, 1e-12], solver) < 1e-6
+
+
+@pytest.mark.parametrize("solver", BOUNDED)
+@pytest.mark.parametrize("start", [0.0, 1e-300, 1e-12, 1.0])
+def test_one_joint(solver: str, start: float) -> None:
+    robot = planar_arm([(0.0, 1.0)], links=(0.5,))
+    assert error_after(robot, [0.3], [start], solver) < 1e-6
+
+
+@pytest.mark.parametrize("solver", BOUNDED)
+@pytest.mark.parametrize("width", [5e-324, 1e-17, 1e-11])
+def test_a_range_of_one_rounding_error(solver: str, width: float) -> None:
+    """Lower < upper, but not after a shift by one, where SciPy would raise (F08)."""
+    ranges = [(-0.6, 0.6), (0.0, width), (0.0, 1.8)]
+    robot = planar_arm([(-0.6, 0.6), (0.0, 1.0), (0.0, 1.8)])
+    low, high = (np.array(side) for side in zip(*ranges, strict=True))
+    robot = robot.replace(lower=low, upper=high, sampling_lower=low, sampling_upper=high)
+    assert error_after(robot, [0.3, 0.0, 0.9], [0.1, 0.0, 0.5], solver) < 1e-6
+
+
+@pytest.mark.parametrize("solver", BOUNDED)
+def test_unlimited_joints(solver: str) -> None:
+    robot = planar_arm([(-np.inf, np.inf), (0.0, 1.2), (-np.inf, np.inf)])
+    assert error_after(robot, [2.5, 0.7, -2.0], [0.1, 0.1, 0.1], solver) < 1e-6

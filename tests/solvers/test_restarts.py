@@ -186,7 +186,7 @@ def test_unlimited_hinges_are_compared_modulo_a_turn() -> None:
 
 
 def test_text_form_round_trips() -> None:
-    text = "restarts:solver=clamped-dls:damping=0.1;step_limit=0.5,seed=3,margin=0.1"
+    text = "restarts:solver=clamped-dls:step_limit=0.5;damping=0.1,seed=3,margin=0.1"
     solver = parse_solver(text)
     assert isinstance(solver, Restarts)
     assert solver.solver == parse_solver("clamped-dls:damping=0.1,step_limit=0.5")
