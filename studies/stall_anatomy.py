@@ -89,7 +89,8 @@ def main() -> None:
     for table in tables:
         print(to_terminal(table))
     folder = Path(tempfile.mkdtemp()) if options.quick else RESULTS
-    rows = failures.to_csv(index=False, float_format="%.6g")
+    # The rows of the other weight are left out of the committed file: they say nothing new.
+    rows = failures[failures.w_r == 1.0].to_csv(index=False, float_format="%.4g")
     write_tables(
         folder,
         tables,
@@ -328,7 +329,8 @@ def gradient_figure(failures: pd.DataFrame, robots: list[str]) -> bytes:
         part = part[part.outcome != "out of iterations"]
         values = np.sort(np.maximum(part.relative_gradient.to_numpy(), 1e-9))
         if len(values):
-            axes.step(values, np.arange(1, len(values) + 1) / len(values), where="post", label=name)
+            share = np.arange(len(values) + 1) / len(values)
+            axes.step([values[0], *values], share, where="post", label=name)
     axes.axvline(STATIONARY, color="black", linestyle="--", linewidth=0.8)
     axes.text(STATIONARY * 1.3, 0.93, "stationary\nleft of this", size=8, va="top")
     axes.set_xscale("log")
@@ -336,7 +338,7 @@ def gradient_figure(failures: pd.DataFrame, robots: list[str]) -> bytes:
     axes.set_xlabel("relative projected gradient where clamped DLS stopped")
     axes.set_ylabel("share of the stalls")
     axes.spines[["top", "right"]].set_visible(False)
-    axes.legend(frameon=False, loc="center left")
+    axes.legend(frameon=False, loc="center left", bbox_to_anchor=(0.15, 0.5))
     return _svg(figure)
 
 
