@@ -14,6 +14,7 @@ from optik.evaluation import Evaluation, evaluate
 from optik.pose import Array, frozen
 from optik.problem import Budget, Problem
 from optik.result import Claim, Result, Status
+from optik.windings import windings
 
 if TYPE_CHECKING:
     from optik.solvers.base import Solver
@@ -147,6 +148,18 @@ class Solution:
     def active_upper(self) -> NDArray[np.bool_]:
         """Joints exactly on their upper limit, shape (n,), bool."""
         return self.q >= self.problem.robot.upper
+
+    @cached_property
+    def windings(self) -> Array:
+        """Every configuration that turns hinges of q by whole turns inside the limits.
+
+        Shape (k, n) [rad or m], nearest to the start first; the frame stands the same at all of
+        them.
+
+        Raises:
+            RobotError: if q is not finite, or there are more than 1024.
+        """
+        return frozen(windings(self.problem.robot, self.q, self.problem.q_start))
 
     @property
     def posture_distance(self) -> float:

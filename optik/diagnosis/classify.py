@@ -28,7 +28,7 @@ import numpy as np
 
 from optik.diagnosis import words
 from optik.diagnosis.certificate import Certificate, certificate
-from optik.diagnosis.continuation import FACTOR, Continuation, continue_method
+from optik.diagnosis.continuation import Continuation, continue_method, more_iterations
 from optik.diagnosis.descent import Descent, descend
 from optik.evaluation import Evaluation, evaluate
 from optik.pose import Array, frozen
@@ -106,7 +106,7 @@ def diagnose(
         problem: the problem.
         q: the configuration that was handed back, shape (n,) [rad or m].
         solver: the method that handed it back; without it nothing is said about going on.
-        budget: what the method was given; going on means four times its iterations.
+        budget: what the method was given; going on means up to four times its iterations.
         claim: how the method said it ended.
         q_end: where the method stopped, shape (n,), if that is not q.
         proof: a proof of unreachability, from `prove_unreachable`.
@@ -127,7 +127,13 @@ def diagnose(
     # A gradient outside the limits says nothing: the facts are those of the nearest point inside.
     inside = frozen(np.clip(q, robot.lower, robot.upper))
     facts = certificate(problem, inside)
-    told = words.Told(problem, verdict, None if solver is None else str(solver), claim)
+    told = words.Told(
+        problem,
+        verdict,
+        None if solver is None else str(solver),
+        claim,
+        passed=q_end is not None and float(np.abs(q_end - q).max()) > NEAR,
+    )
     if verdict.solved:
         return Diagnosis(Status.SOLVED, told.solved(), q, verdict, facts)
     if proof is not None:
@@ -153,7 +159,7 @@ def diagnose(
             problem,
             inside if q_end is None else q_end,
             solver,
-            iterations=FACTOR * (Budget() if budget is None else budget).iterations,
+            iterations=more_iterations(solver, Budget() if budget is None else budget),
             cost=verdict.cost,
         )
     kind = _kind(claim, further, problem)

@@ -2,8 +2,8 @@ r"""More of the same method: what it does when it is let go on from where it sto
 
 A method x -> T(x) that has failed may have been cut off on its way, or may stand still, or may go
 round in circles.  Which of these it is cannot be read from the last point; it is found by going on.
-The method is run from its last configuration for up to four times its budget, in growing pieces,
-and its path is watched for
+The method is run from its last configuration for up to four times its budget (once where a step
+takes a millisecond), in growing pieces, and its path is watched for
 
     |x_k - x_(k-p)|_inf <= 1e-9 rad or m,   p = 1 (a fixed point), 2, ... 8 (a cycle of p points).
 
@@ -37,6 +37,7 @@ LONGEST_CYCLE = 8
 FACTOR = 4
 _PIECES = (8, 24, 68, 100, 200)
 _STEPS = 12
+_DEAR = ("bounded-nlls", "nlp", "peer")  # a millisecond and more a step
 
 Motion = Literal["solved", "fixed_point", "cycle", "falling", "wandering", "broken"]
 
@@ -115,7 +116,12 @@ def continue_method(
             motion = "broken"
             break
         if period == 0 and result.status is Claim.NO_PROGRESS:
-            period = 1
+            if float(np.abs(path[-1] - path[-min(2, len(path))]).max()) > MOTION:
+                # It stopped in mid-stride, as one that knows its own cycle does: once round more.
+                more = prepared(replace(problem, q_init=here), trace=True)
+                done += more.iterations
+                path = path if more.trace is None else np.concatenate((path, more.trace[1:]))
+            period = _last_return(path)
         if period:
             motion = "fixed_point" if period == 1 else "cycle"
             break
@@ -132,6 +138,14 @@ def continue_method(
         position_error=verdict.position_error,
         rotation_error=verdict.rotation_error,
     )
+
+
+def _last_return(path: Array) -> int:
+    """The period of a path whose method says that it stands still: 1 unless it was here before."""
+    for p in range(1, min(LONGEST_CYCLE, len(path) - 1) + 1):
+        if float(np.abs(path[-1] - path[-1 - p]).max()) <= MOTION:
+            return p
+    return 1
 
 
 def settles(problem: Problem, path: Array) -> int:
@@ -154,6 +168,11 @@ def settles(problem: Problem, path: Array) -> int:
     )
     change = left * float(np.sqrt((at.J * at.J).sum(axis=0)).sum())
     return int(change < float(np.sqrt(at.e @ at.e)) - float(np.sqrt(allowed)))
+
+
+def more_iterations(solver: Solver, budget: Budget) -> int:
+    """How long a method is let go on: four times its budget, once where steps are dear."""
+    return budget.iterations * (1 if solver.family in _DEAR else FACTOR)
 
 
 def cycle_length(path: Array) -> int:

@@ -48,11 +48,16 @@ def limit(force: LimitForce) -> str:
     return f"{force.joint} at its {force.side} limit ({force.limit:.4g} {force.unit})"
 
 
-def relief(force: LimitForce) -> str:
-    """What a little room at a limit would bring, to first order."""
-    room = "0.01 rad" if force.unit == "rad" else "1 mm"
-    share = force.error_share * (0.01 if force.unit == "rad" else 1e-3)
-    return f"{room} more at {force.joint} {100 * share:.2g} %"
+def relief(forces: Sequence[LimitForce]) -> str:
+    """What a little room at each limit would bring, to first order."""
+    parts = []
+    for unit, room, text in (("rad", 0.01, "0.01 rad"), ("m", 1e-3, "1 mm")):
+        gains = [
+            f"{100 * room * f.error_share:.2g} % at {f.joint}" for f in forces if f.unit == unit
+        ]
+        if gains:
+            parts.append(f"{text} more room would lower the error by {listed(gains)}")
+    return listed(parts)
 
 
 def not_finite(problem: Problem, q: Array) -> str:
@@ -70,12 +75,14 @@ class Told:
         verdict: the judge's.
         method: the solver's string form, or None.
         claim: how the solver said it ended, or None.
+        passed: whether the configuration is one that the method went past, not where it stopped.
     """
 
     problem: Problem
     verdict: Evaluation
     method: str | None
     claim: Claim | None
+    passed: bool = False
 
     @property
     def name(self) -> str:
@@ -133,8 +140,7 @@ class Told:
         return (
             f"{self.caveat}{listed([limit(f) for f in facts.holding])} {verb} it "
             f"{self.left} from the target: no small motion inside the limits comes closer. "
-            f"To first order the error would fall with more room: "
-            f"{listed([relief(f) for f in facts.holding])}."
+            f"To first order, {relief(facts.holding)}."
         )
 
     def saddle(self, facts: Certificate, descent: Descent) -> str:
@@ -182,9 +188,15 @@ class Told:
             )
         if kind is Status.NUMERICAL_FAILURE:
             return f"{self.caveat}Let go on, {self.name} breaks down; {self.left} are left."
+        stands = self._stands(further)
+        if self.passed:
+            return (
+                f"{self.caveat}{stands}; the best configuration on its way is {self.left} from "
+                f"the target, and no minimum ({slope}): {self.leads(descent)}."
+            )
         return (
-            f"{self.caveat}{self._stands(further)} {self.left} from the target, which is "
-            f"no minimum ({slope}): {self.leads(descent)}."
+            f"{self.caveat}{stands} {self.left} from the target, which is no minimum ({slope}): "
+            f"{self.leads(descent)}."
         )
 
     def _more(self, further: Continuation | None, descent: Descent) -> str:

@@ -240,4 +240,5 @@ class PreparedRestarts:
             restarts=len(attempts) - 1,
             trace=frozen(np.concatenate(paths)) if trace and paths else None,
             raw_violation=max(r.raw_violation for r in results),
+            q_end=best.result.q_end,
         )

@@ -13,6 +13,7 @@ import pytest
 
 import optik
 from optik.diagnosis import descend, diagnose
+from optik.diagnosis.continuation import cycle_length, more_iterations
 from optik.explain import to_json
 from optik.problem import Budget, Problem, Shape, Target, Tolerance
 from optik.result import Claim, Result, Status
@@ -257,6 +258,16 @@ def test_a_proof_makes_it_unreachable():
     assert diagnose(reached, np.array([0.1, 0.0]), proof=Proof()).kind is Status.SOLVED
 
 
+def test_cycles_are_counted_only_when_seen_twice():
+    a, b, c = np.zeros(2), np.ones(2), np.array([0.5, 0.1])
+    assert cycle_length(np.array([c, a, a, a])) == 1
+    assert cycle_length(np.array([c, a, b, a, b])) == 2
+    assert cycle_length(np.array([a, b, c, a, b, c])) == 3
+    assert cycle_length(np.array([c, b, a, b])) == 0  # once back is not twice round
+    assert cycle_length(np.array([a, a + 1e-6, a + 2e-6, a + 3e-6])) == 0
+    assert cycle_length(np.array([a])) == 0
+
+
 def test_several_targets_and_axes():
     robot = Robot.load("arm7")
     targets = [
@@ -271,6 +282,34 @@ def test_several_targets_and_axes():
 
 
 _MINIMA = (Status.CONSTRAINED_MINIMUM, Status.SINGULAR)
+
+
+def test_a_cycle_of_the_trust_box_is_told(lesson):
+    """On these targets of the lesson the step box of 0.2 rad makes the QP step jump to and fro."""
+    seen = 0
+    problems = optik.load_problem_set("arm7_lesson")
+    for i in (20, 81):
+        solution = optik.solve(problems.problem(i), solver="box-qp:backend=mujoco")
+        further = solution.diagnosis.continuation
+        if not solution.success and further is not None and further.motion == "cycle":
+            assert further.period == 2
+            assert "goes round a cycle of 2 configurations" in solution.message
+            seen += 1
+    assert seen >= 1
+
+
+def test_restarts_are_diagnosed_at_the_best_start():
+    problem = Problem(Robot.load("planar2_05_05"), Target([1.5, 0.0, 0.0]))
+    solution = optik.solve(problem, solver="projected-lm", restarts=3, seed=1)
+    assert solution.restarts == 3
+    assert solution.status in _MINIMA
+    assert solution.position_error == pytest.approx(0.5, abs=1e-6)
+
+
+def test_going_on_is_shorter_where_steps_are_dear():
+    budget = Budget(iterations=50)
+    assert more_iterations(CLAMPED, budget) == 200
+    assert more_iterations(parse_solver("trf"), budget) == 50
 
 
 def test_every_kind_has_a_sentence():

@@ -106,6 +106,19 @@ def _unit(rng: np.random.Generator) -> np.ndarray:
     return q / np.linalg.norm(q)
 
 
+def test_windings_are_other_turns_of_the_same_pose():
+    robot = Robot.load("ur5e")
+    q = np.array([0.5, -1.0, 1.0, 0.3, 0.4, 0.2])
+    pose = robot.forward(q)
+    problem = Problem(robot, Target(pose.position, quaternion=pose.quaternion), q_init=q)
+    solution = optik.solve(problem, solver="clamped-dls")
+    assert np.array_equal(solution.windings[0], q)
+    # Five joints of the UR5e turn twice, the elbow once.
+    assert solution.windings.shape == (32, 6)
+    for other in solution.windings:
+        assert evaluate(problem, other).solved
+
+
 def test_nothing_outside_or_not_finite_is_solved():
     robot = Robot.load("arm7")
     q = np.array(robot.upper)
