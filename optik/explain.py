@@ -29,23 +29,8 @@ def explain(solution: Solution) -> str:
     lines = [f"{robot.name}: {solution.status.value.replace('_', ' ')}", ""]
     lines += [*textwrap.wrap(solution.message, _WIDTH), ""]
     lines += _table(solution)
-    facts = None if not np.isfinite(solution.q).all() else solution.certificate
-    if facts is not None and not solution.success:
-        rows, columns = facts.jacobian_shape
-        lines += [
-            "",
-            "at this configuration",
-            f"  cost                         {facts.cost:.6g} m^2",
-            f"  relative projected gradient  {facts.relative_optimality:.2e}"
-            + (" (stationary)" if facts.stationary else " (not stationary)"),
-            f"  Jacobian {rows} by {columns}              rank {facts.rank}, "
-            f"smallest singular value {facts.smallest_singular_value:.3g}",
-        ]
-        if facts.stationary and np.isfinite(facts.smallest_curvature):
-            free = words.count(int(facts.free.sum()), "free joint")
-            lines.append(
-                f"  smallest curvature           {facts.smallest_curvature:.3g} over {free}"
-            )
+    if not solution.success and solution.diagnosis.certificate is not None:
+        lines += ["", *_facts(solution)]
     lines += [
         "",
         f"{solution.solver}: {words.count(solution.iterations, 'iteration')}, "
@@ -55,17 +40,48 @@ def explain(solution: Solution) -> str:
     ]
     if solution.start_projected:
         lines.append("the start lay outside the limits and was moved onto them")
+    if solution.success and (others := len(solution.windings) - 1) > 0:
+        more = words.count(others, "more configuration")
+        lines.append(f"whole turns of the joints give {more} of the same pose inside the limits")
     return "\n".join(lines)
+
+
+def _facts(solution: Solution) -> list[str]:
+    """The certificate in a few lines: of q, or of the minimum that q is beside."""
+    diagnosis = solution.diagnosis
+    here, facts = diagnosis.certificate, diagnosis.minimum or diagnosis.certificate
+    assert here is not None and facts is not None
+    title = "at this configuration"
+    if facts is not here and diagnosis.descent is not None:
+        away = float(np.abs(diagnosis.descent.q - solution.q).max())
+        title = (
+            f"at the minimum, {away:.1e} away (the relative projected gradient here is "
+            f"{here.relative_optimality:.1e})"
+        )
+    rows, columns = facts.jacobian_shape
+    lines = [
+        title,
+        f"  cost                         {facts.cost:.6g} m^2",
+        f"  relative projected gradient  {facts.relative_optimality:.2e} "
+        + ("(stationary)" if facts.stationary else "(not stationary)"),
+        f"  Jacobian {rows} by {columns}".ljust(31)
+        + f"rank {facts.rank}, smallest singular value {facts.smallest_singular_value:.3g}",
+    ]
+    if facts.stationary and np.isfinite(facts.smallest_curvature):
+        free = words.count(int(facts.free.sum()), "free joint")
+        lines.append(f"  smallest curvature           {facts.smallest_curvature:.3g} over {free}")
+    return lines
 
 
 def _table(solution: Solution) -> list[str]:
     """One line a joint: value, range, and what its limit does."""
     robot, q = solution.problem.robot, solution.q
     width = max(5, *(len(n) for n in robot.joint_names))
-    forces = {}
+    forces, verb = {}, "pressed on"
     if not solution.success and np.isfinite(q).all():
         facts = solution.diagnosis.minimum or solution.certificate
         forces = {f.index: f for f in facts.limits}
+        verb = "held by" if facts.stationary else verb
     lines = [f"{'joint':<{width}}   {'value':>9}   {'lower':>9}   {'upper':>9}"]
     lower, upper = solution.active_lower, solution.active_upper
     for i, name in enumerate(robot.joint_names):
@@ -75,7 +91,7 @@ def _table(solution: Solution) -> list[str]:
         if robot.lower[i] == robot.upper[i]:
             note = "locked"
         elif i in forces and forces[i].multiplier > 0.0:
-            note = f"held by its {forces[i].side} limit, multiplier {forces[i].multiplier:.3g}"
+            note = f"{verb} its {forces[i].side} limit, multiplier {forces[i].multiplier:.3g}"
         elif lower[i] or upper[i]:
             note = f"on its {'lower' if lower[i] else 'upper'} limit"
         lines.append(f"{line} {unit}" + (f"   {note}" if note else ""))

@@ -123,11 +123,16 @@ def lesson():
 
 def test_the_lesson_s_fifteen_failures(lesson, capsys):
     assert sorted(lesson) == [1, 3, 14, 20, 28, 36, 40, 49, 61, 66, 75, 81, 87, 97, 99]
-    began = time.perf_counter()
-    reasons = {i: s.diagnosis for i, s in lesson.items()}
-    spent = time.perf_counter() - began
+    reasons, spent = {}, []
+    for i, solution in lesson.items():
+        began = time.process_time()
+        reasons[i] = solution.diagnosis
+        spent.append(1e3 * (time.process_time() - began))
     with capsys.disabled():
-        print(f"\n15 diagnoses of clamped-dls: {1e3 * spent / 15:.1f} ms each")
+        print(
+            f"\n15 diagnoses of clamped-dls: median {np.median(spent):.1f} ms, "
+            f"most {max(spent):.1f} ms of processor time"
+        )
     solved = [i for i, d in reasons.items() if d.continuation.motion == "solved"]
     assert solved == [1, 40, 49, 87, 97, 99]
     assert all(reasons[i].kind is Status.ITERATION_LIMIT for i in solved)

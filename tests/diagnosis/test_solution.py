@@ -204,7 +204,7 @@ j3       -0.03564     -2.9000      2.9000 rad
 j4        1.67071     -0.1000      2.9000 rad
 j5        1.57082     -2.9000      2.9000 rad
 j6        0.64410     -2.2000      2.2000 rad
-j7        2.90000     -2.9000      2.9000 rad   held by its upper limit, multiplier 1.02
+j7        2.90000     -2.9000      2.9000 rad   pressed on its upper limit, multiplier 1.02
 
 at this configuration
   cost                         0.51519 m^2
