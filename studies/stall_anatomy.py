@@ -1,6 +1,6 @@
 """Where clamped DLS stops, what is true there, and what a step inside the limits makes of it.
 
-    python studies/stall_anatomy.py [--quick] [--targets N] [--robots NAME...]
+    python studies/stall_anatomy.py [--quick] [--targets N] [--robots NAME...] [--out DIR]
 
 For each arm: reachable targets, one start (home), the clamped method with its defaults.  Every
 target that it fails is taken apart:
@@ -15,7 +15,7 @@ target that it fails is taken apart:
 Prints (a) this anatomy, (b) what the clamped map does there and how far the stops are from being
 stationary, at rotation weights 1 and 0.2 m/rad, (c) what the descent makes of the failures from
 home and from mid-range.  Writes tables, rows and figures to studies/results/stall_anatomy/ (with
---quick: 60 targets of two arms, to a temporary folder).
+--quick: 40 targets of two arms, to a temporary folder).
 """
 
 from __future__ import annotations
@@ -57,17 +57,18 @@ OUTCOMES = ("out of iterations", "repaired", "limits", "singular", "other")
 RESULTS = Path(__file__).parent / "results" / "stall_anatomy"
 
 
-def main() -> None:
+def main(args: list[str] | None = None) -> pd.DataFrame:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawTextHelpFormatter
     )
-    parser.add_argument("--quick", action="store_true", help="60 targets of two arms, thrown away")
+    parser.add_argument("--quick", action="store_true", help="40 targets of two arms, thrown away")
     parser.add_argument("--targets", type=int, default=TARGETS, help="targets an arm")
     parser.add_argument("--robots", nargs="+", default=list(ROBOTS), help="arms")
-    options = parser.parse_args()
+    parser.add_argument("--out", type=Path, help="folder instead of the usual one")
+    options = parser.parse_args(args)
     robots, count = options.robots, options.targets
     if options.quick:
-        robots, count = ["arm7", "so101"], 60
+        robots, count = ["arm7", "so101"], 40
     began = time.perf_counter()
     frames = []
     for name in robots:
@@ -88,7 +89,7 @@ def main() -> None:
     print()
     for table in tables:
         print(to_terminal(table))
-    folder = Path(tempfile.mkdtemp()) if options.quick else RESULTS
+    folder = options.out or (Path(tempfile.mkdtemp()) if options.quick else RESULTS)
     # The rows of the other weight are left out of the committed file: they say nothing new.
     rows = failures[failures.w_r == 1.0].to_csv(index=False, float_format="%.4g")
     write_tables(
@@ -109,6 +110,7 @@ def main() -> None:
     )
     write_environment(folder / "environment.json", solvers=[parse_solver(SOLVER)], budget=BUDGET)
     print(f"{time.perf_counter() - began:.0f} s; written to {folder}")
+    return failures
 
 
 def anatomy(name: str, count: int, weight: float) -> Iterator[dict[str, Any]]:
