@@ -35,6 +35,7 @@ import mujoco
 import numpy as np
 from numpy.typing import NDArray
 
+from optik.diagnosis.so3 import EYE, axis_curvature, pose_curvature
 from optik.kinematics import Coupling, Frame, Kinematics
 from optik.pose import Array, quaternion_from_matrix, rotation_vector
 from optik.problem import Problem, Shape, Target, TargetShape
@@ -43,7 +44,6 @@ from optik.robot import Robot
 
 _LOCAL = threading.local()
 _KEPT = 32
-_EYE = np.eye(3)
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -77,11 +77,13 @@ class _Path:
         dofs: their addresses in the model, shape (k,).
         joints: the entry of q that moves each, shape (k,).
         couplings: (position in `dofs`, coupling) of the dependent ones.
+        above: 1 where row i stands upstream of column j, shape (k, k).
     """
 
     dofs: NDArray[np.int64]
     joints: NDArray[np.int64]
     couplings: tuple[tuple[int, Coupling], ...]
+    above: Array
 
 
 class OwnCost(Kinematics):
@@ -112,7 +114,9 @@ class OwnCost(Kinematics):
         position_error = rotation_error = 0.0
         for target, shape, path in zip(self._targets, self.shape.targets, self._paths, strict=True):
             p, R, Jp, Jr = self._frame(shape, path)
-            e, J, g, Hd, position, rotation = _target_terms(target, shape, p, R, Jp, Jr, hessian)
+            e, J, g, Hd, position, rotation = _target_terms(
+                target, shape, p, R, Jp, Jr, path.above if hessian else None
+            )
             position_error = max(position_error, position)
             rotation_error = max(rotation_error, rotation)
             slopes, bends = self._slopes(path, q)
@@ -142,7 +146,7 @@ class OwnCost(Kinematics):
     def _slopes(self, path: _Path, q: Array) -> tuple[Array | None, Array]:
         """dq_dof/dq_i and its derivative for each dof; None where all are 1 and 0."""
         if not path.couplings:
-            return None, _EYE[0]
+            return None, EYE[0]
         slopes, bends = np.ones(len(path.dofs)), np.zeros(len(path.dofs))
         for k, c in path.couplings:
             value = float(q[c.joint])
@@ -196,7 +200,12 @@ def _path(robot: Robot, shape: TargetShape) -> _Path:
     dofs = [d for d in order if d in joint_at or d in coupling_at]
     couplings = tuple((k, coupling_at[d]) for k, d in enumerate(dofs) if d in coupling_at)
     joints = [coupling_at[d].joint if d in coupling_at else joint_at[d] for d in dofs]
-    return _Path(np.array(dofs, dtype=np.int64), np.array(joints, dtype=np.int64), couplings)
+    return _Path(
+        np.array(dofs, dtype=np.int64),
+        np.array(joints, dtype=np.int64),
+        couplings,
+        np.triu(np.ones((len(dofs), len(dofs))), 1),
+    )
 
 
 def _dofs_to(robot: Robot, frame: Frame) -> list[int]:
@@ -211,7 +220,13 @@ def _dofs_to(robot: Robot, frame: Frame) -> list[int]:
 
 
 def _target_terms(
-    target: Target, shape: TargetShape, p: Array, R: Array, Jp: Array, Jr: Array, hessian: bool
+    target: Target,
+    shape: TargetShape,
+    p: Array,
+    R: Array,
+    Jp: Array,
+    Jr: Array,
+    above: Array | None,
 ) -> tuple[Array, Array, Array, Array, float, float]:
     """Rows, gradient and Hessian of one target over the degrees of freedom of its path."""
     wp, wr = target.position_weight, target.rotation_weight
@@ -225,19 +240,20 @@ def _target_terms(
     e, J = wp * ep[rows_p], wp * Jp[rows_p]
     g = -(wp * wp) * (ep @ Jp)
     H = np.zeros((0, 0))
-    if hessian:
-        bend = np.triu(Jr.T @ (skew(ep) @ Jp))  # -(e . (a_i x c_j)) for i upstream of j
-        H = J.T @ J + (wp * wp) * (bend + np.triu(bend, 1).T)
+    if above is not None:
+        bend = Jr.T @ (skew(ep) @ Jp)  # -(e . (a_i x c_j)), true for i upstream of j or equal
+        off = above * bend
+        H = J.T @ J + (wp * wp) * (off + off.T + np.diag(bend.diagonal()))
     if shape.kind == "position":
         return e, J, g, H, position_error, 0.0
 
     if shape.kind == "pose":
         assert target.quaternion is not None
         r = rotation_vector(target.quaternion, quaternion_from_matrix(R))
-        M = np.diag(np.array(shape.mask[3:], dtype=np.float64)) if masked else _EYE
+        M = np.diag(np.array(shape.mask[3:], dtype=np.float64)) if masked else EYE
         rows = np.flatnonzero(shape.mask[3:]) if masked else slice(None)
         seen = r[rows]
-        v, turn, inverse = _pose_curvature(r, M, masked)
+        v, turn, inverse = pose_curvature(r, M, masked)
         Jm = (inverse @ Jr)[rows] if masked else Jr
         e, J = np.concatenate((e, wr * seen)), np.concatenate((J, wr * Jm))
         rotation_error = float(np.sqrt(seen @ seen))
@@ -248,54 +264,10 @@ def _target_terms(
         e = np.concatenate((e, wr * r))
         J = np.concatenate((J, wr * (Jr - np.outer(x, x @ Jr))))
         rotation_error = float(np.sqrt(r @ r))
-        v, turn = r, _axis_curvature(x, t)
+        v, turn = r, axis_curvature(x, t)
     g = g - (wr * wr) * (v @ Jr)
-    if hessian:
+    if above is not None:
         # Element (i, j): a_j . turn a_i, less v . (a_i x a_j) for i upstream of j.
-        K = (Jr.T @ turn @ Jr).T + np.triu(Jr.T @ skew(v) @ Jr, 1)
+        K = (Jr.T @ turn @ Jr).T + above * (Jr.T @ skew(v) @ Jr)
         H = H + (0.5 * wr * wr) * (K + K.T)
     return e, J, g, H, position_error, rotation_error
-
-
-def _pose_curvature(r: Array, M: Array, masked: bool) -> tuple[Array, Array, Array]:
-    """Returns v = J_r^-T M r, (dv/dr) J_r^-1 and J_r^-1, for r = log(R* R^T)."""
-    k, k_slope = right_jacobian_coefficient(float(np.sqrt(r @ r)))
-    X = skew(r)
-    X2 = X @ X
-    inverse = _EYE + 0.5 * X + k * X2
-    if not masked:
-        return r, inverse, inverse
-    w = M @ r
-    v = inverse.T @ w
-    double = (float(r @ w) * _EYE + np.outer(r, w) - 2.0 * np.outer(w, r)) + X2 @ M
-    slope = M - 0.5 * (X @ M - skew(w)) + k * double + np.outer(X2 @ w, k_slope * r)
-    return v, slope @ inverse, inverse
-
-
-def right_jacobian_coefficient(angle: float) -> tuple[float, float]:
-    """k(t) = 1/t^2 - cot(t/2)/(2 t) of the inverse right Jacobian, and k'(t)/t, at t = `angle`.
-
-    Both are even in t and finite on [0, pi]; below 0.05 the power series is exact to rounding.
-    """
-    t = angle
-    if t < 0.05:
-        t2 = t * t
-        return 1 / 12 + t2 * (1 / 720 + t2 / 30240), 1 / 360 + t2 * (1 / 7560 + t2 / 201600)
-    half = 0.5 * t
-    cot = float(np.cos(half) / np.sin(half))
-    k = 1 / (t * t) - cot / (2 * t)
-    slope = -2 / t**3 + cot / (2 * t * t) + 1 / (4 * t * float(np.sin(half)) ** 2)
-    return k, slope / t
-
-
-def _axis_curvature(x: Array, t: Array) -> Array:
-    """-dr/dw for the shortest rotation vector r that turns x onto t, w a turn of the frame."""
-    normal = np.cross(x, t)
-    sine, cosine = float(np.sqrt(normal @ normal)), float(x @ t)
-    angle = float(np.arctan2(sine, cosine))
-    if cosine > 0 and sine < 1e-3:
-        ratio, slope = 1 + angle**2 / 6, -1 / 3 - 2 * angle**2 / 15
-    else:
-        sine = max(sine, 1e-9)  # opposite axes: the cost has a cone there, its curvature is -inf
-        ratio, slope = angle / sine, (angle * cosine - sine) / sine**3
-    return -(ratio * (skew(t) @ skew(x)) + slope * np.outer(normal, normal))

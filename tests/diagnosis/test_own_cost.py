@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 from random_models import random_chain
 
-from optik.diagnosis.own_cost import own_cost, right_jacobian_coefficient
+from optik.diagnosis.own_cost import own_cost
+from optik.diagnosis.so3 import right_jacobian_coefficient
 from optik.evaluation import evaluate, problem_residual
 from optik.kinematics import Coupling
 from optik.problem import Problem, Target
