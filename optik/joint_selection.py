@@ -115,6 +115,12 @@ def select(
     ranges = model_ranges(model)
     if limits is not None:
         override(ranges, model, limits, unit)
+    for j in ids:
+        if ranges.lower[j] > ranges.upper[j]:
+            raise RobotError(
+                f"joint {joint_name(model, j)!r} has the range [{ranges.lower[j]:g}, "
+                f"{ranges.upper[j]:g}], whose ends are swapped; give it another with limits="
+            )
     narrow_by_couplings(ranges, model, ids, couplings, nominal)
     with_margin(ranges, model, ids, limit_margin)
     lower, upper = ranges.lower[ids], ranges.upper[ids]

@@ -46,7 +46,7 @@ class Coupling:
 
     Attributes:
         name: the dependent joint.
-        joint: index i of the independent joint among the robot's, or -1 if it is held.
+        joint: index i of the independent joint among the robot's.
         qpos_address: where q_c stands in qpos.
         dof_address: where its velocity stands in qvel.
         reference: ref_c [rad or m].
@@ -85,7 +85,7 @@ class JointMap:
         qpos_addresses: of each joint, shape (n,).
         dof_addresses: of each joint, shape (n,).
         qpos_held: the whole qpos, shape (nq,), which every joint outside the robot keeps.
-        couplings: the dependent joints.
+        couplings: the joints that follow the robot's; a follower of a held joint is held itself.
     """
 
     qpos_addresses: NDArray[np.int64]
@@ -114,8 +114,7 @@ class Kinematics:
         qpos = self._data.qpos
         qpos[self._joints.qpos_addresses] = q
         for c in self._joints.couplings:
-            if c.joint >= 0:
-                qpos[c.qpos_address] = c.value(float(q[c.joint]))
+            qpos[c.qpos_address] = c.value(float(q[c.joint]))
         mujoco.mj_kinematics(self._model, self._data)
         self._jacobian_ready = False
 
@@ -158,9 +157,7 @@ class Kinematics:
         J[:3] = jacp[:, joints.dof_addresses]
         J[3:] = jacr[:, joints.dof_addresses]
         for c in joints.couplings:
-            if c.joint >= 0:
-                q_source = float(self._data.qpos[joints.qpos_addresses[c.joint]])
-                slope = c.slope(q_source)
-                J[:3, c.joint] += slope * jacp[:, c.dof_address]
-                J[3:, c.joint] += slope * jacr[:, c.dof_address]
+            slope = c.slope(float(self._data.qpos[joints.qpos_addresses[c.joint]]))
+            J[:3, c.joint] += slope * jacp[:, c.dof_address]
+            J[3:, c.joint] += slope * jacr[:, c.dof_address]
         return J

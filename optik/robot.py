@@ -275,7 +275,14 @@ class Robot:
         return rows
 
     def replace(self, **changes: Any) -> Robot:
-        """Returns a copy with some attributes changed."""
+        """Returns a copy with some attributes changed; sampling ranges are cut to new limits."""
+        for name in ("lower", "upper", "q_nominal", "sampling_lower", "sampling_upper"):
+            if name in changes:
+                changes[name] = frozen(changes[name])
+        lower, upper = changes.get("lower", self.lower), changes.get("upper", self.upper)
+        for name in ("sampling_lower", "sampling_upper"):
+            if name not in changes:
+                changes[name] = frozen(np.clip(getattr(self, name), lower, upper))
         return replace(self, **changes)
 
 

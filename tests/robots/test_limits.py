@@ -90,6 +90,14 @@ def test_range_without_a_flag_and_without_autolimits_is_a_plain_error(tmp_path):
         Robot.load(path, frame="tip")
 
 
+def test_swapped_ends_are_refused():
+    model = hinges('range="-1 1"', "")
+    model.jnt_range[0] = 1, -1
+    with pytest.raises(RobotError, match=r"'j1'.*swapped"):
+        Robot.load(model, frame="tip")
+    assert Robot.load(model, frame="tip", limits={"j1": (-1, 1)}, unit="rad").upper[0] == 1
+
+
 def test_limits_are_overridden_with_a_unit_only():
     model = hinges('range="-1 1"', 'range="-1 1"', 'type="slide" range="0 0.1"')
     robot = Robot.load(
@@ -209,3 +217,40 @@ def test_no_answer_ever_leaves_the_limits(solver, joints):
         q_init = robot.sample(rng)
         solution = optik.solve(optik.Problem(robot, Target(position), q_init=q_init), solver=solver)
         assert (solution.q >= robot.lower).all() and (solution.q <= robot.upper).all()
+
+
+@pytest.mark.parametrize("start", [-1e-9, -0.3, 2.0])
+@pytest.mark.parametrize("solver", SOLVERS_OF_EVERY_FAMILY)
+def test_a_start_outside_is_projected_and_told(start, solver):
+    """F07."""
+    robot = Robot.load(hinges('range="0 1"', 'range="-1 1"'), frame="tip")
+    target = Target(robot.forward([0.5, 0.4]).position)
+    solution = optik.solve(optik.Problem(robot, target, q_init=[start, 0.1]), solver=solver)
+    assert solution.start_projected and solution.success
+    assert (solution.q >= robot.lower).all() and (solution.q <= robot.upper).all()
+
+
+@pytest.mark.parametrize("solver", SOLVERS_OF_EVERY_FAMILY)
+def test_a_model_whose_own_home_lies_outside_its_limits(solver):
+    """F07: shipped models do that; qpos0 is 0 here, and a keyframe beyond its range."""
+    ranges = [(0.82, 5.4), (0.33, 5.9), (0.52, 5.7)]
+    model = hinges(*(f'range="{a} {b}"' for a, b in ranges))
+    robot = Robot.load(model, frame="tip")
+    np.testing.assert_array_equal(robot.q_nominal, [0, 0, 0])
+    target = Target(robot.forward([1.0, 1.2, 0.9]).position)
+    solution = optik.solve(optik.Problem(robot, target), solver=solver)
+    assert solution.start_projected
+    assert (solution.q >= robot.lower).all() and (solution.q <= robot.upper).all()
+
+
+def test_changed_limits_change_where_samples_come_from():
+    robot = Robot.load("panda")
+    lower, upper = np.array(robot.lower), np.array(robot.upper)
+    lower[3] = upper[3] = -1.0
+    upper[0] = 0.5
+    locked = robot.replace(lower=lower, upper=upper)
+    samples = locked.sample(np.random.default_rng(0), 100)
+    assert (samples >= locked.lower).all() and (samples <= locked.upper).all()
+    assert (samples[:, 3] == -1.0).all()
+    with pytest.raises(ValueError, match="read-only"):
+        locked.lower[0] = 0.0
