@@ -5,7 +5,7 @@ BIN := .venv/bin
 export OPENBLAS_NUM_THREADS ?= 1
 export OMP_NUM_THREADS ?= 1
 
-.PHONY: study test test-all lint studies studies-full wheel clean
+.PHONY: study test test-all lint studies studies-full browser wheel clean
 
 PIP := $(BIN)/python -m pip install -qq --disable-pip-version-check
 
@@ -25,6 +25,23 @@ PIP := $(BIN)/python -m pip install -qq --disable-pip-version-check
 study: .venv/ready
 	@echo "== studies/failure_at_limits.py"
 	$(BIN)/python studies/failure_at_limits.py
+
+# The five lessons and the headline at 200 problems a stratum; rewrites studies/results.
+LESSONS := clamped_dls two_link so101 six_axis humanoid_foot
+studies: .venv/ready
+	@for lesson in $(LESSONS); do \
+	  echo "== studies/lesson_$$lesson.py"; \
+	  $(BIN)/python studies/lesson_$$lesson.py || exit 1; done
+	@echo "== studies/constrained_or_clamped.py"
+	$(BIN)/python studies/constrained_or_clamped.py
+
+# Whole sets; takes long, and goes on where it was interrupted.
+studies-full: .venv/ready
+	$(BIN)/python studies/constrained_or_clamped.py --full
+
+# Needs Chromium (Debian: apt-get install chromium chromium-driver).
+browser: .venv/ready-to-test
+	$(BIN)/python studies/browser_check.py
 
 lint: .venv/ready-to-test
 	@echo "== ruff, mypy, layers"

@@ -1,0 +1,58 @@
+"""Every study in its short form: it runs, prints a table, and leaves the committed results alone."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+STUDIES = sorted(
+    p.stem for p in (ROOT / "studies").glob("*.py") if '"--quick"' in p.read_text()
+    or "lesson.arguments(" in p.read_text()
+)  # fmt: skip
+
+
+def test_studies_are_found():
+    assert {"failure_at_limits", "lesson_so101", "constrained_or_clamped"} <= set(STUDIES)
+
+
+@pytest.mark.parametrize("study", [s for s in STUDIES if s != "lesson"])
+def test_quick(study):
+    before = _results(study)
+    done = subprocess.run(
+        [sys.executable, f"studies/{study}.py", "--quick"],
+        cwd=ROOT,
+        env=os.environ | {"PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr[-2000:]
+    assert len(done.stdout.splitlines()) > 3
+    assert _results(study) == before
+
+
+def _results(study: str) -> dict[str, bytes]:
+    folder = ROOT / "studies" / "results" / study
+    return {str(p): p.read_bytes() for p in sorted(folder.rglob("*")) if p.is_file()}
+
+
+def test_readme_shows_what_the_studies_found():
+    done = subprocess.run(
+        [sys.executable, "studies/update_readme.py", "--check"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+
+
+def test_every_study_is_in_the_index():
+    index = (ROOT / "studies" / "README.md").read_text()
+    missing = [s for s in STUDIES if f"{s}.py" not in index and s != "lesson"]
+    assert missing == []
