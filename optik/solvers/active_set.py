@@ -16,7 +16,8 @@ slower and frees joints that left only because of another.
 Holding the step.  The step is held before the limits are asked, so that a joint leaves by what it
 would really move.  `hold="trust"` makes the trust box part of the limits instead.
 
-The loop and the stopping rules are in `_clamped`; nothing is left for its clip to cut.
+The loop and the stopping rules are in `_clamped`.  Without a posture nothing is left for its clip
+to cut; the posture's part is added through the null space of the whole J, and clipped.
 """
 
 from __future__ import annotations
