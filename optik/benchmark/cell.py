@@ -23,8 +23,10 @@ import time
 import traceback
 from typing import Any, BinaryIO
 
+from optik.benchmark.phases import IDLE, PHASES
+
 # Rows are handed over this often; a row is at risk of being done again for no longer than that.
-_EVERY = 0.05
+_EVERY = 0.2
 # Nothing asked for this long: the parent has forgotten this process.
 _FORGOTTEN = 600.0
 
@@ -64,7 +66,8 @@ def _serve(orders: queue.SimpleQueue[Any], answers: BinaryIO, status: mmap.mmap)
     while True:
         order, *rest = orders.get(timeout=_FORGOTTEN)
         if order == "work":
-            _work(bench, rest[0], answers)
+            numbers, bulk = rest
+            _work(bench, numbers, bulk, answers)
             continue
         payload, limit, log, sys.path[:] = rest
         _redirect(terminal, log)
@@ -77,8 +80,8 @@ def _serve(orders: queue.SimpleQueue[Any], answers: BinaryIO, status: mmap.mmap)
         _send(answers, ("ready", {t["internal_api"]: t["num_threads"] for t in threadpool_info()}))
 
 
-def _work(bench: Any, numbers: list[int], answers: BinaryIO) -> None:
-    if bench.plan.batch:
+def _work(bench: Any, numbers: list[int], bulk: bool, answers: BinaryIO) -> None:
+    if bulk:
         from optik.benchmark.bulk import bulk_block
 
         numbers, block = bulk_block(bench, numbers)
@@ -93,7 +96,7 @@ def _work(bench: Any, numbers: list[int], answers: BinaryIO) -> None:
         if time.monotonic() - sent > _EVERY:
             _send(answers, ("rows", done, rows))
             done, rows, sent = [], [], time.monotonic()
-    bench.mark_idle()
+    bench.mark(0, IDLE)
     _send(answers, ("rows", done, rows))
     _send(answers, ("done",))
 
@@ -105,7 +108,7 @@ def _marker(status: mmap.mmap, limit: float) -> Any:
         signal.signal(signal.SIGALRM, signal.SIG_DFL)
 
     def mark(number: int, phase: int) -> None:
-        struct.pack_into("<q", status, 0, number * 4 + phase)
+        struct.pack_into("<q", status, 0, number * PHASES + phase)
         if alarm:
             # The kernel ends this process if both a solver and the parent have stopped minding.
             signal.setitimer(signal.ITIMER_REAL, 3 * limit + 300 if phase else 0.0)

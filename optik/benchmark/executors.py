@@ -29,7 +29,7 @@ from optik.benchmark.supervisor import Block, Supervisor
 from optik.errors import BenchmarkError
 
 _CHUNK_SECONDS = 0.5
-_LARGEST = 20_000
+_SMALLEST, _SMALLEST_BULK, _LARGEST = 8, 2000, 20_000
 _LOCAL = threading.local()
 
 
@@ -57,7 +57,7 @@ class Here(Crew):
 
     def work(self, ranges: Iterator[range]) -> Iterator[Block]:
         """See `Crew.work`."""
-        chunks = _Chunks(ranges, len(self.plan.solvers), workers=1)
+        chunks = _Chunks(ranges, self.plan, workers=1)
         while chunk := chunks.next():
             for block in _blocks(self.plan, chunk):
                 chunks.count(len(block[0]))
@@ -82,7 +82,7 @@ class Pool(Crew):
 
     def work(self, ranges: Iterator[range]) -> Iterator[Block]:
         """See `Crew.work`."""
-        chunks = _Chunks(ranges, len(self.plan.solvers), workers=self.workers)
+        chunks = _Chunks(ranges, self.plan, workers=self.workers)
         pending: dict[Future[list[Block]], list[int]] = {}
         lost: BenchmarkError | None = None
         try:
@@ -135,8 +135,9 @@ def _lost(chunk: list[int], error: Exception) -> BenchmarkError:
 class _Chunks:
     """Cuts ranges of solve numbers into chunks that take about half a second each."""
 
-    def __init__(self, ranges: Iterator[range], solvers: int, *, workers: int) -> None:
-        self._ranges, self._solvers, self._workers = ranges, solvers, workers
+    def __init__(self, ranges: Iterator[range], plan: Plan, *, workers: int) -> None:
+        self._ranges, self._solvers, self._workers = ranges, len(plan.solvers), workers
+        self._least = _SMALLEST_BULK if plan.batch else _SMALLEST
         self._range: range | None = None
         self._began, self._done = time.monotonic(), 0
         self.more = True
@@ -158,7 +159,9 @@ class _Chunks:
         rate = self._done / seconds if self._done and seconds > 0.1 else 0.0
         size = int(rate / self._workers * _CHUNK_SECONDS)
         # Whole problems, so that the solvers of one problem stay together.
-        size = max(8, min(size, _LARGEST)) // self._solvers * self._solvers or self._solvers
+        size = (
+            max(self._least, min(size, _LARGEST)) // self._solvers * self._solvers or self._solvers
+        )
         first = self._range.start
         cut = min(len(self._range), size - first % self._solvers)
         chunk, self._range = self._range[:cut], self._range[cut:]

@@ -15,6 +15,7 @@ from threadpoolctl import threadpool_limits
 
 from optik.benchmark.columns import Row, budget_text, one_line, posture_text
 from optik.benchmark.own import seeded
+from optik.benchmark.phases import SETTING_UP, SOLVING, WARMING_UP
 from optik.benchmark.plan import Plan
 from optik.evaluation import Evaluation, evaluate
 from optik.pose import Array
@@ -22,17 +23,20 @@ from optik.problem import Problem
 from optik.result import Claim, Result
 from optik.solvers import Prepared, Solver
 
-# What is being done to a solve, for whoever watches from outside.
-IDLE, SETTING_UP, WARMING_UP, SOLVING = range(4)
 Mark = Callable[[int, int], None]
 
 
 class Bench:
-    """Does the solves of a plan; belongs to one thread."""
+    """Does the solves of a plan; belongs to one thread.
+
+    Attributes:
+        plan: what is to be done.
+        mark: is told the number and phase of what is being done.
+    """
 
     def __init__(self, plan: Plan, mark: Mark = lambda number, phase: None) -> None:
         self.plan = plan
-        self._mark = mark
+        self.mark = mark
         self._prepared: dict[tuple[int, int], tuple[Solver, Prepared | str, float]] = {}
         self._problem: tuple[tuple[int, int], Problem] | None = None
         self._tail = [
@@ -43,22 +47,16 @@ class Bench:
 
     def row(self, number: int) -> Row:
         """Does one solve."""
-        place, problem_index, k, repeat = self.plan.job(number)
-        if self._problem is None or self._problem[0] != (place, problem_index):
-            problem = self.plan.sets[place].problem(
-                problem_index, start=self.plan.start, posture=self.plan.posture
-            )
-            self._problem = ((place, problem_index), problem)
-        problem = self._problem[1]
-        built, setup_time, fresh = self._build(number, place, k, repeat)
+        problem = self._problem_of(number)
+        built, setup_time, fresh = self.prepared(number)
         if isinstance(built, str):
             return self.failed(number, built, 0.0)
         began = time.perf_counter()
         try:
             if fresh:
-                self._mark(number, WARMING_UP)
+                self.mark(number, WARMING_UP)
                 built(problem)  # thrown away: caches, lazy imports and compilation are not a solve
-            self._mark(number, SOLVING)
+            self.mark(number, SOLVING)
             began = time.perf_counter()
             result = built(problem)
             solve_time = time.perf_counter() - began
@@ -68,10 +66,6 @@ class Bench:
                 raise
             return self.failed(number, raised(error), time.perf_counter() - began, setup_time)
         return self._row(number, measured, setup_time, solve_time)
-
-    def mark_idle(self) -> None:
-        """Says that no solve is being worked on."""
-        self._mark(0, IDLE)
 
     def failed(self, number: int, reason: str, elapsed: float, setup_time: float = 0.0) -> Row:
         """The row of a solve that never answered: it is charged the whole budget."""
@@ -84,20 +78,20 @@ class Bench:
         )  # fmt: skip
         return self._row(number, measured, setup_time, max(elapsed, budget.seconds or 0.0))
 
-    def _build(
-        self, number: int, place: int, k: int, repeat: int
-    ) -> tuple[Prepared | str, float, bool]:
+    def prepared(self, number: int) -> tuple[Prepared | str, float, bool]:
+        """The solver built for a solve's set, or why it could not be; its set-up time; if new."""
         plan = self.plan
+        place, _, k, repeat = plan.job(number)
         solver = seeded(plan.solvers[k], plan.budget, plan.seed + repeat)
         kept = self._prepared.get((place, k))
         if kept is not None and kept[0] == solver:
             return kept[1], kept[2], False
-        self._mark(number, SETTING_UP)
-        assert self._problem is not None
+        self.mark(number, SETTING_UP)
+        shape = self._problem_of(number).shape
         began = time.perf_counter()
         built: Prepared | str
         try:
-            built = solver.prepare(plan.sets[place].robot, self._problem[1].shape, plan.budget)
+            built = solver.prepare(plan.sets[place].robot, shape, plan.budget)
         except Exception as error:
             built = f"set-up {raised(error)}"
         setup_time = time.perf_counter() - began
@@ -105,6 +99,15 @@ class Bench:
         threadpool_limits(1)
         self._prepared[place, k] = (solver, built, setup_time)
         return built, setup_time, True
+
+    def _problem_of(self, number: int) -> Problem:
+        place, index, _, _ = self.plan.job(number)
+        if self._problem is None or self._problem[0] != (place, index):
+            problem = self.plan.sets[place].problem(
+                index, start=self.plan.start, posture=self.plan.posture
+            )
+            self._problem = ((place, index), problem)
+        return self._problem[1]
 
     def _row(
         self, number: int, measured: tuple[Any, ...], setup_time: float, solve_time: float
@@ -123,36 +126,39 @@ class Bench:
 def judged(problem: Problem, result: Result) -> tuple[Any, ...]:
     """Judges an answer: the part of a row from `solved` to `restarts`, judge time, message, q."""
     began = time.perf_counter()
+    robot = problem.robot
     q = np.asarray(result.q, dtype=np.float64)
     verdict = evaluate(problem, q)
-    judge_time = time.perf_counter() - began
     claim = result.status
-    usable = q.shape == (problem.robot.n,)
-    at_limit = int(((q <= problem.robot.lower) | (q >= problem.robot.upper)).sum()) if usable else 0
+    reason = "" if verdict.solved else reason_of(problem, q, verdict, claim)
+    values, at_limit = q.ravel().tolist(), 0
+    if len(values) == robot.n:
+        bounds = zip(values, robot.lower.tolist(), robot.upper.tolist(), strict=True)
+        at_limit = sum(value <= low or value >= high for value, low, high in bounds)
+    posture_distance = verdict.posture_distance
+    judge_time = time.perf_counter() - began
     return (
         verdict.solved,
         claim.value,
         claim is Claim.CONVERGED and not verdict.solved,
-        reason_of(problem, q, verdict, claim),
+        reason,
         verdict.position_error,
         verdict.rotation_error,
         verdict.limit_violation,
         verdict.cost,
-        verdict.posture_distance,
+        posture_distance,
         at_limit,
         int(result.iterations),
         int(result.evaluations),
         int(result.restarts),
         judge_time,
         one_line(result.message),
-        " ".join(map(repr, q.ravel().tolist())),
+        " ".join(map(repr, values)),
     )
 
 
 def reason_of(problem: Problem, q: Array, verdict: Evaluation, claim: Claim) -> str:
-    """Why an answer is not a solution, in a few words; empty if it is one."""
-    if verdict.solved:
-        return ""
+    """Why an answer is not a solution, in a few words."""
     robot = problem.robot
     if q.shape != (robot.n,):
         return f"answered with shape {q.shape} instead of ({robot.n},)"

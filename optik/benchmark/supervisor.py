@@ -19,8 +19,9 @@ from pathlib import Path
 from typing import Any
 
 from optik.benchmark.columns import Row
+from optik.benchmark.phases import IDLE, IN_BULK, PHASES, SETTING_UP, SOLVING
 from optik.benchmark.plan import Plan
-from optik.benchmark.solving import IDLE, SETTING_UP, SOLVING, Bench
+from optik.benchmark.solving import Bench
 from optik.errors import BenchmarkError
 
 # A block is rows with the numbers of their solves, or an Arrow table (as IPC bytes) of them.
@@ -72,7 +73,7 @@ class Cell:
             self._process.stdin.flush()
 
     def status(self) -> int:
-        """Number of the solve it is at, times four, plus the phase."""
+        """Number of the solve it is at, and the phase; see `phases.py`."""
         return int(struct.unpack("<q", self._status.read_bytes())[0])
 
     def alive(self) -> bool:
@@ -181,7 +182,7 @@ class Supervisor:
             BenchmarkError: if the process dies before it has begun a solve.
         """
         left = dict.fromkeys(numbers)
-        stillborn = 0
+        stillborn, bulk = 0, self.plan.batch
 
         def take(block: Block) -> None:
             for number in block[0]:
@@ -194,7 +195,7 @@ class Supervisor:
                 take((broken, [self._failed(n, self._broken[self._kind(n)], 0.0) for n in broken]))
                 continue
             try:
-                self._have_done(list(left), take)
+                self._have_done(list(left), bulk, take)
             except CellLostError as lost:
                 if lost.phase == IDLE or lost.number not in left:
                     stillborn += 1
@@ -203,6 +204,8 @@ class Supervisor:
                             f"a worker process cannot be started: {lost.how}; "
                             "what it printed is on standard error or in the run's log"
                         ) from lost
+                elif lost.phase == IN_BULK:
+                    bulk = False  # one of many: the ordinary way finds out which
                 elif lost.phase == SETTING_UP:
                     self._broken[self._kind(lost.number)] = f"set-up {lost.how}"
                 else:
@@ -225,7 +228,7 @@ class Supervisor:
         else:
             _SPARE.keep(cell)
 
-    def _have_done(self, numbers: list[int], on_block: Callable[[Block], None]) -> None:
+    def _have_done(self, numbers: list[int], bulk: bool, on_block: Callable[[Block], None]) -> None:
         """Has the solves done by the present process, or a new one if there is none.
 
         Raises:
@@ -233,7 +236,7 @@ class Supervisor:
         """
         cell = self._ready_cell()
         self._busy = True
-        cell.send(("work", numbers))
+        cell.send(("work", numbers, bulk))
         seen, since = cell.status(), time.monotonic()
         while True:
             try:
@@ -271,7 +274,7 @@ class Supervisor:
         return self._cell
 
     def _lost(self, cell: Cell, how: str | None, elapsed: float) -> CellLostError:
-        number, phase = divmod(cell.status(), 4)
+        number, phase = divmod(cell.status(), PHASES)
         if how is None:
             how = f"its process {cell.exit_text()}"
         cell.close()
@@ -280,7 +283,7 @@ class Supervisor:
 
     def _allowed(self, status: int) -> float:
         """Seconds that the present phase may take."""
-        return self._kill_after + (0.0 if status % 4 == SOLVING else _SETUP_GRACE)
+        return self._kill_after + (0.0 if status % PHASES in (SOLVING, IN_BULK) else _SETUP_GRACE)
 
     def _kind(self, number: int) -> tuple[int, int]:
         job = self.plan.job(number)

@@ -1,0 +1,85 @@
+"""The fast path gives the ordinary path's answers, and keeps its promises when a kernel dies."""
+
+import signal
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import optik
+from optik.benchmark import bulk
+from optik.benchmark.bulk import judge_arrays
+from optik.benchmark.columns import TIMES
+from optik.benchmark.run import run
+from optik.evaluation import evaluate
+
+ERRORS = ["position_error", "rotation_error", "cost", "posture_distance"]
+
+
+@pytest.mark.parametrize("name", ["panda_reachable", "so101_reachable", "so101_axis_reachable"])
+def test_bulk_rows_are_the_ordinary_rows(name):
+    given = [optik.load_problem_set(name).first(150)]
+    fast = run(given, ["box-lm"], batch=True)
+    slow = run(given, ["box-lm"])
+    assert (fast["timing"] == "batch").mean() > 0.5 and (slow["timing"] == "alone").all()
+    drop = [*TIMES, "timing", *ERRORS]
+    pd.testing.assert_frame_equal(fast.drop(columns=drop), slow.drop(columns=drop))
+    for column in ERRORS:
+        assert fast[column].to_numpy() == pytest.approx(slow[column].to_numpy(), abs=1e-12)
+
+
+def test_starts_of_their_own_go_in_bulk_too():
+    given = [optik.load_problem_set("poe6_lesson")]
+    fast, slow = (run(given, ["box-lm"], batch=b, isolate=False) for b in (True, False))
+    assert fast["q"].tolist() == slow["q"].tolist()
+    assert fast["start"].iloc[0] == "given"
+
+
+def test_what_has_no_kernel_goes_the_ordinary_way():
+    few = optik.load_problem_set("arm7_lesson").first(70)
+    frame = run([few], ["clamped-dls", "box-lm"], batch=True)
+    modes = frame.groupby("solver")["timing"].agg(set)
+    assert modes["clamped-dls"] == {"alone"} and "batch" in modes["box-lm"]
+    timed = run([few], ["box-lm"], batch=True, budget=optik.Budget(200, 1.0))
+    assert set(timed["timing"]) == {"alone"}
+
+
+@pytest.mark.parametrize("name", ["panda_reachable", "so101_reachable", "so101_axis_reachable"])
+def test_bulk_judgement_is_the_judges(name):
+    found = optik.load_problem_set(name)
+    rng = np.random.default_rng(2)
+    indices = rng.integers(0, len(found), 60)
+    lower, upper = found.robot.sampling_lower, found.robot.sampling_upper
+    q = rng.uniform(lower - 0.1, upper + 0.1, (60, found.robot.n))
+    q[:20] = found.witnesses[indices[:20]]
+    position, rotation, violation = judge_arrays(found, indices, q)
+    for i in range(60):
+        verdict = evaluate(found.problem(int(indices[i])), q[i])
+        assert position[i] == pytest.approx(verdict.position_error, abs=1e-13)
+        assert rotation[i] == pytest.approx(verdict.rotation_error, abs=1e-13)
+        assert violation[i] == verdict.limit_violation
+
+
+def test_a_verdict_that_rounding_could_turn_is_the_judges(monkeypatch):
+    asked = []
+    monkeypatch.setattr(bulk, "evaluate", lambda p, q: asked.append(q) or evaluate(p, q))
+    found = optik.load_problem_set("so101_reachable").first(80)
+    monkeypatch.setattr(bulk, "_CLOSE", 2.0)  # everything is close
+    frame = run([found], ["box-lm"], batch=True, isolate=False)
+    assert len(asked) == (frame["timing"] == "batch").sum() > 0
+
+
+def test_a_kernel_that_dies_costs_no_other_row(tmp_path, monkeypatch):
+    # The worker process imports this by way of sitecustomize, before anything else.
+    (tmp_path / "sitecustomize.py").write_text(
+        "import os\n"
+        "import optik.benchmark.bulk as bulk\n"
+        "def die(*arguments): os.kill(os.getpid(), 11)\n"
+        "bulk._run_kernel = die\n"
+    )
+    assert signal.SIGSEGV == 11
+    monkeypatch.syspath_prepend(str(tmp_path))
+    monkeypatch.setattr("optik.benchmark.supervisor._SPARE._cells", [])
+    few = optik.load_problem_set("so101_reachable").first(80)
+    frame = run([few], ["box-lm"], batch=True)
+    assert (frame["timing"] == "alone").all() and frame["solved"].all()
