@@ -1,6 +1,9 @@
 """The fast path gives the ordinary path's answers, and keeps its promises when a kernel dies."""
 
+import os
 import signal
+from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 import pandas as pd
@@ -12,6 +15,7 @@ from optik.benchmark.bulk import judge_arrays
 from optik.benchmark.columns import TIMES
 from optik.benchmark.run import run
 from optik.evaluation import evaluate
+from optik.solvers.box_lm import BoxLM
 
 ERRORS = ["position_error", "rotation_error", "cost", "posture_distance"]
 
@@ -69,17 +73,29 @@ def test_a_verdict_that_rounding_could_turn_is_the_judges(monkeypatch):
     assert len(asked) == (frame["timing"] == "batch").sum() > 0
 
 
-def test_a_kernel_that_dies_costs_no_other_row(tmp_path, monkeypatch):
-    # The worker process imports this by way of sitecustomize, before anything else.
-    (tmp_path / "sitecustomize.py").write_text(
-        "import os\n"
-        "import optik.benchmark.bulk as bulk\n"
-        "def die(*arguments): os.kill(os.getpid(), 11)\n"
-        "bulk._run_kernel = die\n"
-    )
-    assert signal.SIGSEGV == 11
-    monkeypatch.syspath_prepend(str(tmp_path))
-    monkeypatch.setattr("optik.benchmark.supervisor._SPARE._cells", [])
+@dataclass(frozen=True, kw_only=True)
+class DiesInBulk(BoxLM):
+    """`box-lm` with a kernel that takes one problem at a time, and dies of several."""
+
+    name: ClassVar[str] = "dies-in-bulk"
+
+    def prepare(self, robot, shape, budget):
+        prepared = super().prepare(robot, shape, budget)
+        prepared.core = Fragile(prepared.core)
+        return prepared
+
+
+class Fragile:
+    def __init__(self, core):
+        self.kernel, self.fixed, self.shape, self.robot = (
+            core.kernel, core.fixed, core.shape, core.robot,
+        )  # fmt: skip
+
+    def solve_rows(self, *arguments, **options):
+        os.kill(os.getpid(), signal.SIGSEGV)
+
+
+def test_a_kernel_that_dies_costs_no_row_that_can_be_solved_alone():
     few = optik.load_problem_set("so101_reachable").first(80)
-    frame = run([few], ["box-lm"], batch=True)
+    frame = run([few], [DiesInBulk()], batch=True)
     assert (frame["timing"] == "alone").all() and frame["solved"].all()
