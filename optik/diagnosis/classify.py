@@ -14,9 +14,11 @@ The order of the questions decides, because more than one can be true:
     false_stall          the method stands still, goes in circles or gains nothing, and q is not
                          stationary
 
-A configuration within 1e-3 rad (or m) of a minimum whose cost is lower by less than a thousandth is
-at that minimum, to the accuracy of its method: an interior-point method ends near a limit, never
-on it.  The certificate that speaks is then the minimum's.
+A configuration is taken to be at a minimum, to the accuracy of its method, if the descent from it
+ends in one whose cost is lower by less than a thousandth, and that minimum is within 1e-3 rad (or
+m) or the relative projected gradient is below 1e-3 already: an interior-point method ends near a
+limit, never on it, and Gauss-Newton crawls along the valley of an error that cannot vanish.  The
+certificate that speaks is then the minimum's.
 """
 
 from __future__ import annotations
@@ -39,7 +41,7 @@ if TYPE_CHECKING:
     from optik.solvers.base import Solver
 
 NEAR = 1e-3
-"""How far a minimum may lie from q [rad or m], and how much lower (share of the cost)."""
+"""How far a minimum may lie from q [rad or m], how much lower (share of the cost), how steep q."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -52,8 +54,8 @@ class Diagnosis:
         q: the configuration it speaks of, shape (n,) [rad or m].
         evaluation: the judge's verdict on q.
         certificate: of q; None where q is not finite.
-        minimum: the certificate of the minimum that q is at, which is q's own or that of a point
-            within 1e-3 rad; None unless kind is constrained_minimum or singular.
+        minimum: the certificate of the minimum that q is at, which is q's own or that of the
+            descent's end; None unless kind is constrained_minimum or singular.
         continuation: what more of the same method does; None where that was not needed.
         descent: where a monotone descent inside the limits leads from q; None where q is solved or
             a minimum itself.
@@ -118,6 +120,10 @@ def diagnose(
         RobotError: if q is not n numbers.
     """
     robot = problem.robot
+    if solver is not None and solver.family == "wrapper":
+        solver = getattr(
+            solver, "solver", solver
+        )  # what goes on from one start is the method inside
     q = np.asarray(q, dtype=np.float64)
     if q.shape == (robot.n,) and not np.isfinite(q).all():
         verdict = evaluate(problem, q)
@@ -162,7 +168,7 @@ def diagnose(
             iterations=more_iterations(solver, Budget() if budget is None else budget),
             cost=verdict.cost,
         )
-    kind = _kind(claim, further, problem)
+    kind = _kind(claim, further, problem, solver is not None and solver.restarts_itself)
     return Diagnosis(
         kind,
         told.stopped(kind, facts, further, descent),
@@ -175,14 +181,13 @@ def diagnose(
 
 
 def _at_minimum(problem: Problem, q: Array, facts: Certificate, descent: Descent) -> bool:
-    return (
-        descent.end == "minimum"
-        and float(np.abs(descent.q - q).max()) <= NEAR
-        and descent.cost >= (1.0 - NEAR) * facts.cost
-    )
+    near = facts.relative_optimality <= NEAR or float(np.abs(descent.q - q).max()) <= NEAR
+    return descent.end == "minimum" and near and descent.cost >= (1.0 - NEAR) * facts.cost
 
 
-def _kind(claim: Claim | None, further: Continuation | None, problem: Problem) -> Status:
+def _kind(
+    claim: Claim | None, further: Continuation | None, problem: Problem, restarts: bool
+) -> Status:
     """The kind of a configuration that is neither solved nor stationary."""
     cut_off = Status.TIME_LIMIT if claim is Claim.TIME_LIMIT else Status.ITERATION_LIMIT
     by_itself = claim in (Claim.NO_PROGRESS, Claim.CONVERGED)
@@ -190,7 +195,8 @@ def _kind(claim: Claim | None, further: Continuation | None, problem: Problem) -
         return Status.FALSE_STALL if claim is None or by_itself else cut_off
     if by_itself:
         return Status.FALSE_STALL
-    if further.motion in ("solved", "falling"):
+    # A method that goes to another start when it stands still never stands still.
+    if restarts or further.motion in ("solved", "falling"):
         return cut_off
     if further.motion == "broken":
         return Status.NUMERICAL_FAILURE

@@ -13,7 +13,8 @@ missing, sum_j |J_j| 10 s_k rho / (1 - rho) < |e| - tolerance, it is taken for a
 once, without waiting for the last digits.
 
 Only the public protocol of a solver is used, so this serves every method.  For one that remembers
-something between its steps (a damping factor), going on means starting afresh there.
+something between its steps (a damping factor), going on means starting afresh there; for one that
+goes to further starts by itself, it means those.
 """
 
 from __future__ import annotations
@@ -94,14 +95,15 @@ def continue_method(
         cost: the own cost that it has to fall below (by a thousandth) to count as falling.
     """
     pieces = [p for p in _PIECES if p < iterations]
-    if solver.family == "nlp":  # building one takes far longer than a piece
+    if solver.family == "nlp" or solver.restarts_itself:
+        # Building one takes far longer than a piece; and a path over many starts shows no cycle.
         pieces = []
     pieces.append(iterations - sum(pieces))
     here, best, lowest, done, period = q, q, np.inf, 0, 0
     motion: Motion = "wandering"
     for piece in (p for p in pieces if p > 0):
         prepared = solver.prepare(problem.robot, problem.shape, Budget(iterations=piece))
-        result = prepared(replace(problem, q_init=here), trace=True)
+        result = prepared(replace(problem, q_init=here), trace=not solver.restarts_itself)
         done += result.iterations
         path = np.array([here]) if result.trace is None else result.trace
         verdict = evaluate(problem, result.q)

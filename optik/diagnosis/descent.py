@@ -28,6 +28,7 @@ conditions, refined to 1e-9; no step that lowers the cost in floating point; the
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -48,7 +49,7 @@ STEP_BOX = 0.5
 _SLOW = 0.03  # a step that gains a smaller share of the cost brings the exact Hessian in
 _REFINED = 1e-9  # relative optimality at which a minimum is known well enough
 
-End = Literal["solved", "minimum", "saddle", "floor", "steps"]
+End = Literal["solved", "minimum", "saddle", "floor", "steps", "stopped"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -60,12 +61,13 @@ class Descent:
         steps: accepted steps.
         evaluations: forward kinematics calls.
         end: "solved"; "minimum" by the certificate; "saddle", stationary with a negative curvature
-            that no step inside the limits could use; "floor", where rounding stopped it; "steps",
-            cut off.
+            that no step inside the limits could use; "floor", where rounding stopped it; "steps"
+            and "stopped", cut off.
         cost: f there [m^2].
         position_error: largest over the targets [m].
         rotation_error: largest over the targets [rad].
         certificate: of q.
+        path: every accepted configuration, the first where it began, shape (steps + 1, n).
     """
 
     q: Array
@@ -76,6 +78,7 @@ class Descent:
     position_error: float
     rotation_error: float
     certificate: Certificate
+    path: Array
 
     def to_json(self) -> dict[str, Any]:
         """The descent as numbers, lists and strings."""
@@ -90,13 +93,20 @@ class Descent:
         }
 
 
-def descend(problem: Problem, q: Array, *, max_steps: int = 200) -> Descent:
+def descend(
+    problem: Problem,
+    q: Array,
+    *,
+    max_steps: int = 200,
+    stop: Callable[[], bool] | None = None,
+) -> Descent:
     """Descends monotonically from `q` inside the limits on the problem's own cost.
 
     Args:
         problem: the problem; its start is not used.
         q: where to begin, shape (n,) [rad or m]; moved into the limits first.
         max_steps: accepted steps allowed.
+        stop: asked before every step whether to stop; a deadline's `expired`, say.
 
     Returns:
         Where it leads; deterministic.
@@ -104,7 +114,7 @@ def descend(problem: Problem, q: Array, *, max_steps: int = 200) -> Descent:
     robot = problem.robot
     q = np.clip(robot.configuration(q), robot.lower, robot.upper)
     run = _Run(problem, own_cost(problem), q)
-    end = run.go(max_steps)
+    end = run.go(max_steps, stop)
     at = run.at if len(run.at.hessian) else run.cost.at(run.q, hessian=True)
     return Descent(
         q=frozen(run.q),
@@ -115,6 +125,7 @@ def descend(problem: Problem, q: Array, *, max_steps: int = 200) -> Descent:
         position_error=at.position_error,
         rotation_error=at.rotation_error,
         certificate=certify(problem, run.q, at),
+        path=frozen(np.array(run.path)),
     )
 
 
@@ -125,6 +136,7 @@ class _Run:
         self.free = np.flatnonzero(self.upper > self.lower)
         self.exact = False
         self.steps = self.evaluations = 0
+        self.path = [q]
         self.at = self._evaluate(q)
         n = len(self.free)
         self._factor, self._index = np.zeros((n, n + 7)), np.zeros(n, dtype=np.int32)
@@ -134,7 +146,7 @@ class _Run:
         self.evaluations += 1
         return self.cost.at(q, hessian=self.exact)
 
-    def go(self, max_steps: int) -> End:
+    def go(self, max_steps: int, stop: Callable[[], bool] | None) -> End:
         tolerance = self.problem.tolerance
         mu, growth = 1e-3 * (1.0 + 2.0 * self.at.cost), 2.0
         rejected = 0
@@ -159,6 +171,8 @@ class _Run:
                 continue
             if self.steps >= max_steps:
                 return "steps"
+            if stop is not None and stop():
+                return "stopped"
             trial, predicted = self._trial(mu)
             new = self._evaluate(trial)
             gained = at.cost - new.cost
@@ -173,14 +187,18 @@ class _Run:
                 ratio = 1.0 if equal else gained / predicted
                 mu *= max(1.0 / 3.0, 1.0 - (2.0 * min(ratio, 1.5) - 1.0) ** 3)
                 mu, growth, rejected = max(mu, 1e-12), 2.0, 0
-                self.q, self.at = trial, new
-                self.steps += 1
+                self._stand(trial, new)
                 if not self.exact and gained < _SLOW * at.cost:
                     self.exact, mu = True, min(mu, 1e-6)
                     self.at = self._evaluate(self.q)
             else:
                 mu, growth = max(mu, 1e-9) * growth, growth * 2.0
                 rejected += 1
+
+    def _stand(self, q: Array, at: CostAt) -> None:
+        self.q, self.at = q, at
+        self.path.append(q)
+        self.steps += 1
 
     def _optimality(self, q: Array, at: CostAt) -> float:
         projected = projected_gradient(q, at.gradient, self.lower, self.upper)
@@ -235,6 +253,5 @@ class _Run:
                 break
         if best is None:
             return False
-        _, self.q, self.at = best
-        self.steps += 1
+        self._stand(best[1], best[2])
         return True

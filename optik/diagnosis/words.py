@@ -206,6 +206,8 @@ class Told:
         if further.motion == "solved":
             verb = "solves" if further.iterations == 1 else "solve"
             return f"{more} of {self.name} {verb} it."
+        if further.motion != "falling":
+            return f"{more} of {self.name} do not solve it; {self.leads(descent)}."
         then = self.error(further.position_error, further.rotation_error)
         return (
             f"{more} of {self.name} bring it to {then}, and the error is still falling; "

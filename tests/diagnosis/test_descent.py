@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import numpy as np
 import pytest
 from random_models import random_chain
@@ -76,3 +78,18 @@ def test_minima_of_small_error_are_found_too():
         descent = descend(problem, np.array([0.3, 0.4]))
         assert descent.end == "minimum"
         assert descent.position_error == pytest.approx(beyond, rel=1e-6)
+
+
+def test_the_path_is_kept_and_can_be_stopped():
+    robot = Robot.load("panda")
+    problem = problems(robot, np.random.default_rng(3), 1)[0]
+    whole = descend(problem, robot.q_mid)
+    assert whole.path.shape == (whole.steps + 1, robot.n)
+    assert np.array_equal(whole.path[0], robot.q_mid)
+    assert np.array_equal(whole.path[-1], whole.q)
+    costs = [evaluate(problem, q).cost for q in whole.path]
+    assert all(b <= a * (1 + 1e-12) for a, b in pairwise(costs))
+    asked = iter([False, False, True])
+    part = descend(problem, robot.q_mid, stop=lambda: next(asked))
+    assert part.end == "stopped"
+    assert np.array_equal(part.path, whole.path[: part.steps + 1])

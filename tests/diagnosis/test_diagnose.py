@@ -303,6 +303,23 @@ def test_a_cycle_of_the_trust_box_is_told(lesson):
     assert seen >= 1
 
 
+def test_the_default_solver_s_failures_are_minima():
+    """Out of reach: what is handed back is a minimum of the problem's own cost, and says so."""
+    rng = np.random.default_rng(41)
+    for name in ("panda", "so101"):
+        robot = Robot.load(name)
+        for _ in range(4):
+            far = 3.0 * robot.forward(robot.sample(rng)).position
+            quaternion = rng.normal(size=4)
+            quaternion /= np.linalg.norm(quaternion)
+            target = Target(far, quaternion=quaternion if robot.n >= 6 else None)
+            solution = optik.solve(Problem(robot, target))
+            assert not solution.success
+            assert solution.status in _MINIMA
+            assert solution.optimality < 1e-8
+            assert solution.diagnosis.continuation is None
+
+
 def test_restarts_are_diagnosed_at_the_best_start():
     problem = Problem(Robot.load("planar2_05_05"), Target([1.5, 0.0, 0.0]))
     solution = optik.solve(problem, solver="projected-lm", restarts=3, seed=1)
