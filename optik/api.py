@@ -13,12 +13,15 @@ from numpy.typing import ArrayLike
 
 from optik import diagnosis
 from optik.diagnosis import Diagnosis
+from optik.evaluation import evaluate
+from optik.pose import frozen
 from optik.problem import Budget, Problem, Shape
 from optik.result import Claim, Result
 from optik.robot import Robot
 from optik.solution import Solution, judged
 from optik.solvers import Prepared, Solver, parse_solver
 from optik.solvers.restarts import Restarts
+from optik.windings import can_turn_around, nearest_winding
 
 DEFAULT_SOLVER = "box-lm"
 _DEFAULT_BUDGET = Budget()
@@ -40,7 +43,8 @@ def solve(
     """Solves a problem and judges the answer; never raises because it did not converge.
 
     A solver that works inside with another residual or weight, and does not succeed, is continued
-    by box steps on the problem's own cost, so that a failure always speaks of that cost.
+    by box steps on the problem's own cost, so that a failure always speaks of that cost.  Hinges
+    that turn further than once are left in the winding nearest to the start, or to the posture.
 
     Args:
         problem: the problem.
@@ -119,6 +123,7 @@ def _solve(problem: Problem, solver: Solver, budget: Budget, trace: bool) -> Sol
     result = prepared(problem, trace=trace)
     if not solver.uses_problem_cost and result.status is not Claim.CONVERGED:
         result = _finish(problem, result)
+    result = _nearest(problem, result)
     solve_time = time.perf_counter() - began
     return judged(
         problem,
@@ -135,6 +140,18 @@ def _finish(problem: Problem, result: Result) -> Result:
     from optik.solvers.polish import polish
 
     return polish(problem, result)
+
+
+def _nearest(problem: Problem, result: Result) -> Result:
+    """The same answer with no hinge a whole turn further from the start than it need be."""
+    if result.status is not Claim.CONVERGED or not can_turn_around(problem.robot):
+        return result
+    reference = problem.q_start if problem.posture is None else problem.q_rest
+    q = nearest_winding(problem.robot, result.q, reference)
+    # Equal to rounding only: an answer at the edge of the tolerance stays where it is.
+    if np.array_equal(q, result.q) or not evaluate(problem, q).solved:
+        return result
+    return replace(result, q=frozen(q))
 
 
 def prepared_solver(

@@ -79,6 +79,12 @@ def windings(robot: Robot, q: ArrayLike, reference: ArrayLike, *, most: int = 10
     return listed[order]
 
 
+def can_turn_around(robot: Robot) -> bool:
+    """Whether some hinge of the robot has two values for one pose within its range."""
+    # Not upper - lower >= 2 pi: both ends of exactly one turn are the same pose as well.
+    return any(float(robot.upper[i] - robot.lower[i]) > _TURN - 1e-9 for i in _turning(robot))
+
+
 def _turning(robot: Robot) -> list[int]:
     leaders = {c.joint for c in robot.joint_map.couplings}
     return [i for i, kind in enumerate(robot.joint_kinds) if kind == "hinge" and i not in leaders]

@@ -6,9 +6,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import optik
 from optik import Robot
 from optik.errors import RobotError
-from optik.windings import nearest_winding, windings
+from optik.windings import can_turn_around, nearest_winding, windings
 
 TURN = 2 * np.pi
 
@@ -94,3 +95,35 @@ def test_nearest_is_nearest_inside(q, near, limits):
         assert abs(answer - near) <= min(abs(v - near) for v in candidates) + 1e-9
     else:
         assert answer == q
+
+
+@pytest.mark.parametrize("solver", ["box-lm", "box-qp", "clamped-dls"])
+def test_solve_ends_in_the_winding_nearest_to_the_start(solver):
+    robot = one_hinge(-TURN, TURN)
+    target = optik.Target(robot.forward([-0.1]).position)
+    solution = optik.solve(optik.Problem(robot, target, q_init=[6.1]), solver=solver)
+    assert solution.success and solution.q[0] == pytest.approx(TURN - 0.1, abs=1e-3)
+    backwards = optik.solve(optik.Problem(robot, target, q_init=[0.3]), solver=solver)
+    assert backwards.success and backwards.q[0] == pytest.approx(-0.1, abs=1e-3)
+
+
+def test_no_answer_of_a_ur5e_is_a_turn_further_away_than_it_need_be():
+    robot = Robot.load("ur5e")
+    rng = np.random.default_rng(6)
+    for _ in range(20):
+        pose = robot.forward(robot.sample(rng))
+        target = optik.Target(pose.position, quaternion=pose.quaternion)
+        solution = optik.solve(optik.Problem(robot, target))
+        assert solution.success and solution.limit_violation == 0.0
+        np.testing.assert_allclose(solution.q, solution.windings[0], atol=1e-12)
+        from_rest = optik.Problem(robot, target, posture=optik.Posture(np.full(6, 3.0)))
+        rested = optik.solve(from_rest)
+        nearest = nearest_winding(robot, rested.q, np.full(6, 3.0))
+        np.testing.assert_allclose(rested.q, nearest, atol=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("name", "turns"), [("ur5e", True), ("gen3", True), ("arm7", False), ("panda", False)]
+)
+def test_which_robots_have_windings(name, turns):
+    assert can_turn_around(Robot.load(name)) is turns
