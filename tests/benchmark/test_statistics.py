@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import norm
 from statsmodels.stats.contingency_tables import mcnemar as statsmodels_mcnemar
@@ -37,6 +37,7 @@ def test_wilson_gives_newcombes_table(k, n, lo, hi):
     assert wilson(k, n) == pytest.approx((lo, hi), abs=5e-5)
 
 
+@settings(deadline=None)
 @given(st.integers(1, 500), st.data())
 def test_wilson_equals_statsmodels(n, data):
     k = data.draw(st.integers(0, n))
@@ -53,6 +54,7 @@ def test_wilson_of_nothing_is_everything():
         wilson(1, 2, confidence=95)
 
 
+@settings(deadline=None)
 @given(st.integers(0, 60), st.integers(0, 60))
 def test_mcnemar_equals_statsmodels(gained, lost):
     table = [[5, gained], [lost, 7]]
@@ -69,6 +71,7 @@ def test_mcnemar_gives_a_sign_test_by_hand():
         mcnemar(-1, 2)
 
 
+@settings(deadline=None)
 @given(st.lists(st.floats(0, 1), min_size=1, max_size=12))
 def test_holm_equals_statsmodels(p):
     assert holm(p) == pytest.approx(multipletests(p, method="holm")[1], abs=1e-12)
@@ -172,6 +175,7 @@ def test_performance_profile_of_dolan_and_more_by_hand():
         performance_profile([[0.0, 1.0]], at=[1])
 
 
+@settings(deadline=None)
 @given(st.integers(1, 30), st.integers(1, 4), st.integers(0, 10_000))
 def test_performance_profiles_start_at_wins_and_end_at_the_success_rate(problems, solvers, seed):
     rng = np.random.default_rng(seed)
