@@ -38,6 +38,11 @@ def explain(solution: Solution) -> str:
         f"{words.count(solution.restarts, 'restart')}, {1e3 * solution.solve_time:.2f} ms; "
         f"it says: {result.status.value.replace('_', ' ')}",
     ]
+    if solution.proof is not None:
+        how = "in exact integer arithmetic" if solution.proof.exact else "by replaying it"
+        lines.append(
+            f"the proof ({solution.proof.kind}) can be checked again {how}: proof.verify()"
+        )
     if solution.start_projected:
         lines.append("the start lay outside the limits and was moved onto them")
     if solution.success and (others := len(solution.windings) - 1) > 0:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,6 +17,7 @@ from optik.result import Claim, Result, Status
 from optik.windings import windings
 
 if TYPE_CHECKING:
+    from optik.reachability import Proof
     from optik.solvers.base import Solver
 
 
@@ -47,7 +48,7 @@ class Solution:
     solve_time: float
     method: Solver | None
     budget: Budget | None
-    proof: Any
+    proof: Proof | None
 
     def __init__(
         self,
@@ -59,7 +60,7 @@ class Solution:
         solve_time: float = 0.0,
         method: Solver | None = None,
         budget: Budget | None = None,
-        proof: Any = None,
+        proof: Proof | None = None,
     ) -> None:
         # Straight into __dict__: a solve takes some 30 us whole, and the guarded assignments of
         # a generated __init__ would be a tenth of that.
@@ -197,7 +198,7 @@ class Solution:
             proof=self.proof,
         )
 
-    def prove(self, *, time_limit: float | None = None) -> Any:
+    def prove(self, *, time_limit: float | None = None) -> Proof | None:
         """Tries to prove that the target cannot be reached inside the limits.
 
         A proof is kept as `proof`, and the status is "unreachable" from then on; nothing else ever
@@ -229,7 +230,7 @@ def judged(
     solve_time: float = 0.0,
     method: Solver | None = None,
     budget: Budget | None = None,
-    proof: Any = None,
+    proof: Proof | None = None,
 ) -> Solution:
     """Judges a result: on exactly the configuration that is handed back.
 

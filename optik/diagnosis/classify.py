@@ -38,6 +38,7 @@ from optik.problem import Budget, Problem
 from optik.result import Claim, Status
 
 if TYPE_CHECKING:
+    from optik.reachability import Proof
     from optik.solvers.base import Solver
 
 NEAR = 1e-3
@@ -70,7 +71,7 @@ class Diagnosis:
     minimum: Certificate | None = None
     continuation: Continuation | None = None
     descent: Descent | None = None
-    proof: Any = None
+    proof: Proof | None = None
 
     def __str__(self) -> str:
         return f"{self.kind.value}: {self.sentence}"
@@ -82,13 +83,13 @@ class Diagnosis:
             "minimum": self.minimum,
             "continuation": self.continuation,
             "descent": self.descent,
-            "proof": self.proof,
         }
         return {
             "kind": self.kind.value,
             "sentence": self.sentence,
             "q": self.q.tolist(),
             **{k: None if v is None else v.to_json() for k, v in parts.items()},
+            "proof": None if self.proof is None else self.proof.to_dict(),
         }
 
 
@@ -100,7 +101,7 @@ def diagnose(
     budget: Budget | None = None,
     claim: Claim | None = None,
     q_end: Array | None = None,
-    proof: Any = None,
+    proof: Proof | None = None,
 ) -> Diagnosis:
     """Finds out why `q` does not solve the problem.
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -15,6 +15,9 @@ from optik.evaluation import Evaluation
 from optik.pose import Array
 from optik.problem import Problem
 from optik.result import Claim, Status
+
+if TYPE_CHECKING:
+    from optik.reachability import Proof
 
 
 def length(metres: float) -> str:
@@ -116,13 +119,9 @@ class Told:
         """Solved."""
         return f"Solved: {self.left} from the target, inside every limit."
 
-    def unreachable(self, proof: Any) -> str:
+    def unreachable(self, proof: Proof) -> str:
         """Proved unreachable."""
-        return (
-            "Proved: no configuration inside the limits reaches the target "
-            f"({proof.sentence if hasattr(proof, 'sentence') else proof}); the best found is "
-            f"{self.left} away."
-        )
+        return f"{proof.sentence} The best found is {self.left} from the target."
 
     def broken(self) -> str:
         """Numerics."""

@@ -16,6 +16,7 @@ from optik.diagnosis import descend, diagnose
 from optik.diagnosis.continuation import cycle_length, more_iterations
 from optik.explain import to_json
 from optik.problem import Budget, Problem, Shape, Target, Tolerance
+from optik.reachability import prove_unreachable
 from optik.result import Claim, Result, Status
 from optik.robot import Robot
 from optik.solvers import SOLVERS, Prepared, Solver, parse_solver
@@ -245,22 +246,17 @@ def test_a_saddle_on_a_limit_is_not_called_a_minimum():
 
 
 def test_a_proof_makes_it_unreachable():
-    @dataclass(frozen=True)
-    class Proof:
-        sentence: str = "at least 0.5 m off"
-
-        def to_json(self):
-            return {"bound": 0.5}
-
     problem = Problem(Robot.load("planar2_05_05"), Target([1.5, 0.0, 0.0]))
-    diagnosis = diagnose(problem, np.array([0.1, 0.0]), proof=Proof())
+    proof = prove_unreachable(problem)
+    assert proof is not None
+    diagnosis = diagnose(problem, np.array([0.1, 0.0]), proof=proof)
     assert diagnosis.kind is Status.UNREACHABLE
-    assert "at least 0.5 m off" in diagnosis.sentence
-    assert diagnosis.to_json()["proof"] == {"bound": 0.5}
+    assert diagnosis.sentence.startswith(proof.sentence)
+    assert diagnosis.to_json()["proof"]["bound"] == proof.bound
     # Never without one, and never against the judge.
     assert diagnose(problem, np.array([0.1, 0.0])).kind is not Status.UNREACHABLE
     reached = replace(problem, targets=(Target(problem.robot.forward([0.1, 0.0]).position),))
-    assert diagnose(reached, np.array([0.1, 0.0]), proof=Proof()).kind is Status.SOLVED
+    assert diagnose(reached, np.array([0.1, 0.0]), proof=proof).kind is Status.SOLVED
 
 
 def test_cycles_are_counted_only_when_seen_twice():

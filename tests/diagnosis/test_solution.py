@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import json
-import sys
 from dataclasses import FrozenInstanceError, replace
-from types import ModuleType
 
 import numpy as np
 import pytest
@@ -131,30 +129,24 @@ def test_nothing_outside_or_not_finite_is_solved():
         assert not verdict.solved and verdict.cost == np.inf
 
 
-def test_a_proof_is_attached_on_demand_only(lesson, monkeypatch):
-    asked = []
-
-    class Proof:
-        sentence = "no"
-
-        def to_json(self):
-            return {}
-
-    def prove_unreachable(problem, *, time_limit=None):
-        asked.append(time_limit)
-        return Proof()
-
-    fake = ModuleType("optik.reachability")
-    fake.prove_unreachable = prove_unreachable  # type: ignore[attr-defined]
-    monkeypatch.setitem(sys.modules, "optik.reachability", fake)
-    solution = optik.solve(lesson.problem(3), solver="clamped-dls")
-    assert solution.status is Status.FALSE_STALL and asked == []
-    proof = solution.prove(time_limit=0.5)
-    assert solution.proof is proof and asked == [0.5]
+def test_a_proof_is_attached_on_demand_only(lesson):
+    problem = Problem(Robot.load("planar2_05_05"), Target([1.5, 0.0, 0.0]))
+    solution = optik.solve(problem, solver="projected-lm")
+    assert solution.status is Status.SINGULAR and solution.proof is None
+    proof = solution.prove(time_limit=10.0)
+    assert proof is not None and proof.verify()
+    assert solution.proof is proof and solution.prove() is proof
     assert solution.status is Status.UNREACHABLE
-    assert solution.prove() is proof and asked == [0.5]
-    solved = optik.solve(lesson.problem(0), solver="clamped-dls")
-    assert solved.prove() is None and asked == [0.5]
+    assert solution.message.startswith(proof.sentence)
+    assert "proof.verify()" in explain(solution)
+    told = json.loads(json.dumps(to_json(solution), allow_nan=False))
+    assert told["status"] == "unreachable"
+    assert told["diagnosis"]["proof"]["bound"] == proof.bound
+    # A target that is reached, or reachable, never gets one.
+    assert optik.solve(lesson.problem(0), solver="clamped-dls").prove() is None
+    reachable = optik.solve(lesson.problem(3), solver="clamped-dls")
+    assert reachable.prove(time_limit=0.2) is None
+    assert reachable.status is Status.FALSE_STALL
 
 
 def test_diagnose_takes_a_solver_by_name(lesson):
