@@ -22,12 +22,19 @@ the first bound knows.  So n . x(q) - n . x(c) is at least the sum of the least 
 couplings.  Where the gap is a minimum over the inside of the ranges, B is small and boxes of size
 sqrt(gap) are enough; a last joint that turns a short tool about a long axis need not be cut at all.
 
+Or link after link: link k, without its part along its own joint's axis, turns by no more than
+H_k = sum_(i <= k) h_i, so an angle alpha_k with n grows to at most alpha_k + H_k, and n . x changes
+by at least sum_k |l_k| (cos min(pi, alpha_k + H_k) - cos alpha_k).  That has no couplings, and is
+exact where the arm is stretched towards the target.  The larger of the two counts.
+
 Joint 1 is not cut.  If it is a hinge, its axis does not move: seen from the link it turns, the
 target runs along an arc about that axis.  The distance from a point to an arc has a closed form,
 and with u the radial direction and rho the distance from the axis, both
 rho(x) >= u . x and rho(x) <= u . x + t^2 / (2 u . x), t the tangential part, turn it into a
-direction n as above; beyond the ends of the arc n points at the end, and the arc's largest n . y
-stands for it.  So a planar arm with two joints needs one box or none.
+direction n as above, in the plane of radius and height.  Which n is best is a question in two
+dimensions, where a sum of short arcs is nearly a zonotope: tried are the direction to the target
+and those across the motion of each single joint.  Beyond the ends of the arc n points at the end,
+and the arc's largest n . y stands for it.  So a planar arm with two joints needs one box or none.
 
 What is proved.  A leaf counts if its bound, less 1e-9 m, exceeds the tolerance.  The bounds are
 some hundred operations in double precision on numbers near one, and err by less than 1e-13 m; so

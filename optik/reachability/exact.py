@@ -11,7 +11,7 @@ after the data are.  Whoever found the multipliers need not be believed:
 
 What the data owe to rounding is taken off, generously: 2^-40 (1 + span)^2 for every equation and
 unit of its multiplier (its coefficients are sums of products of a few dozen numbers of double
-precision), 2^-42 for every unit of a matrix's trace (its coefficients are products of cosines).
+precision), 2^-42 for every unit of a matrix's trace (its coefficients are cosines).
 """
 
 from __future__ import annotations

@@ -178,7 +178,12 @@ class _Relaxations:
 
     def _solve(self, path: Path, stage: Stage) -> _Leaf | None:
         program = build(path, self.goal, stage)
-        found = find(program, self.problem.tolerance, seconds=self.clock.left())
+        found = find(
+            program,
+            self.problem.tolerance,
+            precise=stage == self.stages[-1],
+            seconds=self.clock.left(),
+        )
         self.moments = (program, found.moments)
         if found.multipliers is None:
             return None

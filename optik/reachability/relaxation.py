@@ -34,8 +34,8 @@ sum_g |z_g| s_g(tolerances).  The sum over k pays for equations that z satisfies
 References: Jansson, Chaykin and Keil 2007, "Rigorous error bounds for the optimal value in
 semidefinite programming"; Yenamandra, Bernard, Wang, Mueller and Theobalt 2019, "Convex
 optimisation for inverse kinematics"; Dai, Izatt and Tedrake 2019, "Global inverse kinematics via
-mixed-integer convex optimization"; Trutman, Safey El Din, Henrion and Pajdla 2022, "Globally optimal solution to
-inverse kinematics of 7DOF serial manipulator".
+mixed-integer convex optimization"; Trutman, Safey El Din, Henrion and Pajdla 2022, "Globally
+optimal solution to inverse kinematics of 7DOF serial manipulator".
 """
 
 from __future__ import annotations
