@@ -13,102 +13,29 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Literal, cast
+from typing import cast
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from optik.errors import ProblemError, TargetError, unknown_name
 from optik.kinematics import Frame
-from optik.pose import Array, canonical_quaternion, frozen, quaternion_from_matrix
+from optik.pose import Array, frozen
 from optik.robot import Robot
+from optik.target import ALL_ROWS, Target, TargetKind
 
-TargetKind = Literal["position", "axis", "pose"]
-ALL_ROWS = (True,) * 6
-
-
-@dataclass(frozen=True, eq=False, init=False)
-class Target:
-    """What one frame should reach: a position, and optionally an orientation or an axis.
-
-    Attributes:
-        position: wanted position, shape (3,) [m], in `relative_to`.
-        quaternion: wanted orientation, shape (4,) wxyz, or None.
-        axis: (axis fixed to the frame, where it should point), two unit vectors of shape (3,), or
-            None.
-        frame: name of the controlled frame; the robot's own if None.
-        relative_to: name of the frame in which the target is given; the world if None.
-        position_weight: w_p [1], cost of a metre.
-        rotation_weight: w_r [m/rad], how many metres of position error one radian is worth.
-        mask: which of the six error rows (x y z, rotation about x y z) count.
-    """
-
-    position: Array
-    quaternion: Array | None
-    axis: tuple[Array, Array] | None
-    frame: str | None
-    relative_to: str | None
-    position_weight: float
-    rotation_weight: float
-    mask: tuple[bool, ...]
-
-    def __init__(
-        self,
-        position: ArrayLike,
-        *,
-        quaternion: ArrayLike | None = None,
-        rotation: ArrayLike | None = None,
-        axis: tuple[ArrayLike, ArrayLike] | None = None,
-        frame: str | None = None,
-        relative_to: str | None = None,
-        position_weight: float = 1.0,
-        rotation_weight: float = 1.0,
-        mask: Sequence[bool] | None = None,
-    ) -> None:
-        """Checks and stores a target.
-
-        Args:
-            position: shape (3,) [m].
-            quaternion: w x y z, norm 1 to within 1e-3; q and -q are the same target.
-            rotation: rotation matrix, shape (3, 3), instead of a quaternion.
-            axis: (body_axis, world_axis) instead of a full orientation.
-            frame: the controlled frame, by name.
-            relative_to: the frame in which the numbers are given, by name.
-            position_weight: w_p, positive.
-            rotation_weight: w_r [m/rad], positive.
-            mask: six booleans, True where a row counts; rows are along and about the axes of
-                `relative_to`.
-
-        Raises:
-            TargetError: naming what is wrong and what would be right.
-        """
-        if sum(given is not None for given in (quaternion, rotation, axis)) > 1:
-            raise TargetError("give at most one of quaternion=, rotation= and axis=")
-        put = object.__setattr__
-        put(self, "position", frozen(_vector(position, "position [m]")))
-        if rotation is not None:
-            quaternion = quaternion_from_matrix(_rotation_matrix(rotation))
-        put(
-            self,
-            "quaternion",
-            None if quaternion is None else frozen(canonical_quaternion(quaternion)),
-        )
-        put(self, "axis", None if axis is None else _axis_pair(axis))
-        for label, value in (("frame", frame), ("relative_to", relative_to)):
-            if value is not None and not isinstance(value, str):
-                raise TargetError(f"{label}= is the name of a site, body or geom, got {value!r}")
-        put(self, "frame", frame)
-        put(self, "relative_to", relative_to)
-        put(self, "position_weight", _weight(position_weight, "position_weight"))
-        put(self, "rotation_weight", _weight(rotation_weight, "rotation_weight [m/rad]"))
-        put(self, "mask", _mask(mask))
-
-    @property
-    def kind(self) -> TargetKind:
-        """One of "position", "axis" and "pose"."""
-        if self.quaternion is not None:
-            return "pose"
-        return "position" if self.axis is None else "axis"
+__all__ = [
+    "ALL_ROWS",
+    "Budget",
+    "Posture",
+    "Problem",
+    "Shape",
+    "Target",
+    "TargetKind",
+    "TargetShape",
+    "Tolerance",
+    "shape_of",
+]
 
 
 @dataclass(frozen=True)
@@ -254,7 +181,17 @@ class Problem:
 
 
 def shape_of(robot: Robot, targets: Sequence[Target], posture: bool) -> Shape:
-    """Returns the structure of a problem; raises UnknownNameError for a frame that is not there."""
+    """Returns the structure of a problem.
+
+    Raises:
+        UnknownNameError: for a frame that is not there.
+        TargetError: for a frame that is asked for relative to itself.
+    """
+    for t in targets:
+        if t.relative_to is not None and (
+            robot.frame_named(t.relative_to) == robot.frame_named(t.frame)
+        ):
+            raise TargetError(f"the frame {t.relative_to!r} cannot be given relative to itself")
     return Shape(
         tuple(
             TargetShape(
@@ -287,69 +224,3 @@ def _resolved(posture: Posture, robot: Robot) -> Posture:
     if not (np.isfinite(posture.weight) and posture.weight > 0):
         raise ProblemError(f"the posture weight must be positive [m/rad], got {posture.weight!r}")
     return Posture(frozen(rest), float(posture.weight), frozen(weights))
-
-
-def _vector(values: ArrayLike, what: str) -> Array:
-    try:
-        array = np.array(values, dtype=np.float64)
-    except (TypeError, ValueError) as error:
-        raise TargetError(f"{what} needs 3 numbers: {error}") from None
-    if array.shape != (3,):
-        raise TargetError(f"{what} needs 3 numbers, got shape {array.shape}")
-    if not np.isfinite(array).all():
-        raise TargetError(f"{what} needs finite numbers, got {array.tolist()}")
-    return array
-
-
-def _rotation_matrix(values: ArrayLike) -> Array:
-    try:
-        array = np.array(values, dtype=np.float64)
-    except (TypeError, ValueError) as error:
-        raise TargetError(f"rotation= needs a 3 by 3 matrix: {error}") from None
-    if array.shape != (3, 3):
-        raise TargetError(f"rotation= needs a 3 by 3 matrix, got shape {array.shape}")
-    if not np.isfinite(array).all():
-        raise TargetError("rotation= needs finite numbers")
-    off = float(np.abs(array @ array.T - np.eye(3)).max())
-    determinant = float(np.linalg.det(array))
-    if off > 1e-3:
-        raise TargetError(f"rotation= needs orthonormal rows; R R^T is off by {off:.2g}")
-    if determinant < 0:
-        raise TargetError(
-            f"rotation= needs determinant +1, got {determinant:.3g}: "
-            "a reflection is not a rotation; flip one axis"
-        )
-    u, _, vt = np.linalg.svd(array)
-    return u @ vt
-
-
-def _axis_pair(axis: tuple[ArrayLike, ArrayLike]) -> tuple[Array, Array]:
-    if not isinstance(axis, (tuple, list)) or len(axis) != 2:
-        raise TargetError("axis= needs (body_axis, world_axis), two vectors of 3 numbers")
-    pair = []
-    for values, what in zip(axis, ("body_axis", "world_axis"), strict=True):
-        vector = _vector(values, what)
-        norm = float(np.linalg.norm(vector))
-        if norm < 1e-9:
-            raise TargetError(f"{what} must not be zero")
-        pair.append(frozen(vector / norm))
-    return pair[0], pair[1]
-
-
-def _weight(value: float, what: str) -> float:
-    if not (isinstance(value, (int, float, np.number)) and np.isfinite(value) and value > 0):
-        raise TargetError(f"{what} must be a positive number, got {value!r}")
-    return float(value)
-
-
-def _mask(mask: Sequence[bool] | None) -> tuple[bool, ...]:
-    if mask is None:
-        return ALL_ROWS
-    values = tuple(bool(m) for m in mask)
-    if len(values) != 6:
-        raise TargetError(
-            f"mask= needs 6 booleans (x y z, rotation about x y z), got {len(values)}"
-        )
-    if not any(values):
-        raise TargetError("mask= leaves no row of the target")
-    return values

@@ -221,3 +221,28 @@ def test_weights_say_what_an_error_costs():
     assert verdict.cost == pytest.approx(0.5 * ((3 * 0.2) ** 2 + (0.1 * 0.5) ** 2))
     assert verdict.position_error == pytest.approx(0.2)
     assert verdict.rotation_error == pytest.approx(0.5)
+
+
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        ({"mask": [False] * 3 + [True] * 3}, "no row"),
+        ({"mask": [True] * 4 + [False] * 2, "axis": ([1, 0, 0], [0, 0, 1])}, "quaternion="),
+        ({"relative_to": "tcp"}, "relative to itself"),
+        ({"frame": "hand", "relative_to": "body:hand"}, "relative to itself"),
+    ],
+)
+def test_targets_that_ask_for_nothing_are_refused(options, says):
+    with pytest.raises(TargetError, match=says):
+        Problem(Robot.load("panda"), Target([0.1, 0.2, 0.3], **options))
+
+
+def test_pointing_alone_masks_the_position():
+    """An axis target without position rows: fingers down, anywhere."""
+    robot = Robot.load("so101")
+    target = Target([9, 9, 9], axis=([1, 0, 0], [0, 0, -1]), mask=[False] * 3 + [True] * 3)
+    for solver in ("box-qp", "box-lm"):
+        solution = optik.solve(Problem(robot, target), solver=solver)
+        assert solution.success and solution.position_error == 0.0
+        x = robot.forward(solution.q).rotation[:, 0]
+        assert np.arccos(-x[2]) < 1e-3
