@@ -34,27 +34,27 @@ def box_qp(
         lo: lower bounds, shape (n,), not above `hi`.
         hi: upper bounds, shape (n,).
         d: the solution is written here, shape (n,).
-        r: workspace, shape (2 n,).
+        r: workspace, shape (2 n,): a step, and the gradient after it.
         L: workspace, shape (n n,).
-        free: workspace, shape (n,).
+        free: workspace, shape (n,): 1 for variables that may move, 0 for those that are held.
         n: number of variables.
 
     Returns:
         Factorisations used; negative if the safeguard was needed.
     """
+    n = fixed_size(n)
     scale = 1.0
     for i in range(n):
         scale = max(scale, 1.0 + abs(g[i]))
         d[i] = 0.0
         r[n + i] = -g[i]
-        free[i] = i
+        free[i] = 1.0
     tolerance = QP_TOLERANCE * scale
-    m = n
     # From d = 0, which lies in the box, the first step frees every variable; it is only clipped.
     for iteration in range(QP_STEPS):
-        for a in range(m):
-            r[a] = -r[n + int(free[a])]
-        reduced_newton(H, r, L, free, m, n)
+        for i in range(n):
+            r[i] = -r[n + i] * free[i]
+        masked_newton(H, r, L, free, n)
         if iteration == 0:
             inside = True
             for i in range(n):
@@ -62,9 +62,8 @@ def box_qp(
                 inside = inside and d[i] == r[i]
             if inside:
                 return 1
-        elif not arc(H, lo, hi, d, r, L, free, m, n):
+        elif not arc(H, lo, hi, d, r, L, n):
             break
-        m = 0
         worst = 0.0
         for i in range(n):
             s = -g[i]
@@ -73,76 +72,74 @@ def box_qp(
             for j in range(i + 1, n):
                 s += H[j * n + i] * d[j]
             r[n + i] = s
-            if not ((d[i] <= lo[i] and s >= 0.0) or (d[i] >= hi[i] and s <= 0.0) or lo[i] == hi[i]):
-                free[m] = i
-                m += 1
-                worst = max(worst, abs(s))
+            held = (d[i] <= lo[i] and s >= 0.0) or (d[i] >= hi[i] and s <= 0.0) or lo[i] == hi[i]
+            free[i] = 0.0 if held else 1.0
+            worst = max(worst, abs(s) * free[i])
         if worst <= tolerance:
             return iteration + 1
     return -sweeps(H, g, lo, hi, d, tolerance, n)
 
 
-def reduced_newton(H: Array, x: Array, L: Array, free: Array, m: int, n: int) -> None:
-    """Solves H_FF x = x in place for the m free variables, by an L D L^T factorisation."""
-    for a in range(m):
-        row = int(free[a]) * n
+def masked_newton(H: Array, x: Array, L: Array, free: Array, n: int) -> None:
+    """Solves H_FF x_F = x_F in place for the free variables; x is 0 elsewhere, before and after.
+
+    L D L^T with the rows and columns of held variables left out.  A folded module has its own.
+    """
+    for a in range(n):
+        if free[a] == 0.0:
+            continue
         for b in range(a + 1):
-            s = H[row + int(free[b])]
+            if free[b] == 0.0:
+                L[a * n + b] = 0.0
+                continue
+            s = H[a * n + b]
             for k in range(b):
-                s -= L[a * n + k] * L[b * n + k] * L[k * n + k]
-            L[a * n + b] = s
-            if b < a:
-                L[a * n + b] = s / L[b * n + b]
-    for a in range(m):
-        s = x[a]
-        for b in range(a):
-            s -= L[a * n + b] * x[b]
-        x[a] = s
-    for a in range(m):
-        x[a] /= L[a * n + a]
-    for a in range(m - 1, -1, -1):
-        s = x[a]
-        for b in range(a + 1, m):
-            s -= L[b * n + a] * x[b]
-        x[a] = s
+                if free[k] != 0.0:
+                    s -= L[a * n + k] * L[b * n + k] * L[k * n + k]
+            L[a * n + b] = s / L[b * n + b] if b < a else s
+    for a in range(n):
+        if free[a] != 0.0:
+            s = x[a]
+            for b in range(a):
+                s -= L[a * n + b] * x[b]
+            x[a] = s
+    for a in range(n - 1, -1, -1):
+        if free[a] != 0.0:
+            s = x[a] / L[a * n + a]
+            for b in range(a + 1, n):
+                if free[b] != 0.0:
+                    s -= L[b * n + a] * x[b]
+            x[a] = s
 
 
-def arc(
-    H: Array, lo: Array, hi: Array, d: Array, r: Array, L: Array, free: Array, m: int, n: int
-) -> bool:
-    """Moves d along the projection of d + t p, p = r[:m] on the free variables; False if it fails.
+def arc(H: Array, lo: Array, hi: Array, d: Array, r: Array, L: Array, n: int) -> bool:
+    """Moves d along the projection of d + t p, p = r[:n]; False if nothing is gained.
 
     The change of d is kept in the first row of L, which the factorisation no longer needs.
     """
+    n = fixed_size(n)
     t = 1.0
     for _ in range(30):
         cut = False
         slope = 0.0
-        for a in range(m):
-            i = int(free[a])
-            x = d[i] + t * r[a]
-            if x < lo[i]:
-                x = lo[i]
-                cut = True
-            elif x > hi[i]:
-                x = hi[i]
-                cut = True
-            L[a] = x - d[i]
-            slope += L[a] * r[n + i]
+        for i in range(n):
+            x = d[i] + t * r[i]
+            y = min(max(x, lo[i]), hi[i])
+            cut = cut or x != y
+            L[i] = y - d[i]
+            slope += L[i] * r[n + i]
         accept = t == 1.0 and not cut
         if not accept:
             curve = 0.0
-            for a in range(m):
-                i = int(free[a])
-                s = 0.5 * H[i * n + i] * L[a]
-                for b in range(a):
-                    s += H[i * n + int(free[b])] * L[b]
-                curve += s * L[a]
+            for i in range(n):
+                s = 0.5 * H[i * n + i] * L[i]
+                for j in range(i):
+                    s += H[i * n + j] * L[j]
+                curve += s * L[i]
             accept = slope < 0.0 and slope + curve <= 1e-4 * slope
         if accept:
-            for a in range(m):
-                i = int(free[a])
-                d[i] = min(max(d[i] + t * r[a], lo[i]), hi[i])
+            for i in range(n):
+                d[i] = min(max(d[i] + t * r[i], lo[i]), hi[i])
             return True
         t *= 0.5
     return False
@@ -154,10 +151,8 @@ def sweeps(H: Array, g: Array, lo: Array, hi: Array, d: Array, tolerance: float,
         worst = 0.0
         for i in range(n):
             s = -g[i]
-            for j in range(i + 1):
-                s += H[i * n + j] * d[j]
-            for j in range(i + 1, n):
-                s += H[j * n + i] * d[j]
+            for j in range(n):
+                s += H[max(i, j) * n + min(i, j)] * d[j]
             x = min(max(d[i] - s / H[i * n + i], lo[i]), hi[i])
             worst = max(worst, abs(x - d[i]) * H[i * n + i])
             d[i] = x
@@ -174,16 +169,16 @@ def projected_step(
     Joints on a bound (lo = 0 or hi = 0) that the gradient pushes against it are held; the rest is as
     in `box_qp`, without its iterations.  Returns 1, the number of factorisations.
     """
-    m = 0
     for i in range(n):
-        d[i] = 0.0
         held = (lo[i] >= 0.0 and g[i] <= 0.0) or (hi[i] <= 0.0 and g[i] >= 0.0)
-        if not held:
-            free[m] = i
-            r[m] = g[i]
-            m += 1
-    reduced_newton(H, r, L, free, m, n)
-    for a in range(m):
-        i = int(free[a])
-        d[i] = min(max(r[a], lo[i]), hi[i])
+        free[i] = 0.0 if held else 1.0
+        r[i] = 0.0 if held else g[i]
+    masked_newton(H, r, L, free, n)
+    for i in range(n):
+        d[i] = min(max(r[i], lo[i]), hi[i])
     return 1
+
+
+def fixed_size(n: int) -> int:
+    """The number of variables; a constant in a folded module."""
+    return n

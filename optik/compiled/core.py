@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from optik.chain import chain_to
 from optik.compiled import layout as at
 from optik.compiled import module
-from optik.compiled.fold import folded_front
+from optik.compiled.fold import folded_frames, folded_front, trig_count
 from optik.compiled.normal import NormalChain, normal_form
 from optik.kinematics import Frame
 from optik.pose import Array, frozen
@@ -78,10 +78,9 @@ class Core:
         self._frames, self._records = _plan(shape)
         self.chains = tuple(normal_form(chain_to(robot, f)) for f in self._frames)
         if folded:
-            front = folded_front(self.chains, self._records, robot.n)
+            front = folded_front(self.chains, self._records, robot.n, log=settings.log)
         else:
             front = module.general_front()
-        self._front = front
         self._name = robot.name if folded else "general"
         text = module.solve_text(front)
         self._kernel = module.load(_identifier(self._name), text).solve_rows
@@ -93,7 +92,11 @@ class Core:
     @property
     def forward_kernels(self) -> Any:
         """The module with `forward` and `repeat_forward`; compiled when first asked for."""
-        return module.load(_identifier(self._name), module.forward_text(self._front))
+        if self.folded:
+            front = folded_frames(self.chains, self._records, self.robot.n)
+        else:
+            front = module.general_front()
+        return module.load(_identifier(self._name), module.forward_text(front))
 
     def forward(self, q: Array) -> tuple[Array, Array]:
         """Pose (targets, 12) and Jacobian (targets, 6, n) of each target's frame at q, shape (n,)."""
@@ -159,6 +162,7 @@ class Core:
         header[at.F_START_STEPS] = settings.start_steps
         header[at.F_NEAR] = settings.near
         header[at.F_SEED] = (settings.seed * 0.6180339887498949) % 1.0
+        header[at.F_TRIG] = trig_count(self.chains)
         header[at.F_METHOD] = settings.projected
         header[at.F_LOG] = settings.log
         header[at.F_TABLE_WEIGHT] = settings.table_weight**2

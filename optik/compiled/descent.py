@@ -25,7 +25,7 @@ import math
 import numpy as np
 
 from optik.compiled.boxqp import box_qp, projected_step
-from optik.compiled.general import frame_count, size, target_field, targets
+from optik.compiled.general import frame_count, size, target_field, targets, trig_size
 from optik.compiled.layout import (
     AXIS,
     BROKEN,
@@ -64,6 +64,7 @@ def workspace(fixed: Array) -> Array:
     """Everything that a solve scribbles on, in one allocation."""
     n = size(fixed)
     blocks = (frame_count(fixed) + targets(fixed)) * (FRAME_HEAD + 6 * n)
+    blocks += trig_size(fixed)
     return np.empty(blocks + 2 * n * n + 8 * n + int(fixed[F_ROWS]))
 
 
@@ -97,7 +98,7 @@ def search(
         code + steps * 2^4 + starts * 2^34.
     """
     n = size(fixed)
-    v = (frame_count(fixed) + targets(fixed)) * (FRAME_HEAD + 6 * n)
+    v = (frame_count(fixed) + targets(fixed)) * (FRAME_HEAD + 6 * n) + trig_size(fixed)
     H = w[v : v + n * n]
     L = w[v + n * n : v + 2 * n * n]
     v += 2 * n * n
@@ -224,30 +225,25 @@ def rank_table(goal: Array, fixed: Array, distance: Array) -> None:
     orientations up to a constant, or 1 - x.t for an axis target.
     """
     n, rows = size(fixed), int(fixed[F_ROWS])
-    table = int(fixed[F_TABLE]) + n * rows
-    weight = fixed[F_TABLE_WEIGHT]
-    for k in range(rows):
-        distance[k] = 0.0
+    factor = np.empty(9)
     for t in range(targets(fixed)):
-        at = table + FEATURES * rows * t
+        at = int(fixed[F_TABLE]) + n * rows + FEATURES * rows * t
         o = GOAL * t
-        for c in range(3):
-            x = goal[o + c]
-            for k in range(rows):
-                y = fixed[at + c * rows + k] - x
-                distance[k] += y * y
         kind = target_field(fixed, t, 0)
-        if kind == POSE:
+        for a in range(3):
+            for b in range(3):
+                x = goal[o + G_ROTATION + 3 * a + b] if kind == POSE else 0.0
+                if kind == AXIS:
+                    x = goal[o + G_WORLD_AXIS + a] * goal[o + G_BODY_AXIS + b]
+                factor[3 * a + b] = fixed[F_TABLE_WEIGHT] * x
+        for k in range(rows):
+            total = 0.0 if t == 0 else distance[k]
+            for c in range(3):
+                y = fixed[at + c * rows + k] - goal[o + c]
+                total += y * y
             for c in range(9):
-                x = weight * goal[o + G_ROTATION + c]
-                for k in range(rows):
-                    distance[k] -= fixed[at + (3 + c) * rows + k] * x
-        if kind == AXIS:
-            for a in range(3):
-                for b in range(3):
-                    x = weight * goal[o + G_WORLD_AXIS + a] * goal[o + G_BODY_AXIS + b]
-                    for k in range(rows):
-                        distance[k] -= fixed[at + (3 + 3 * a + b) * rows + k] * x
+                total -= fixed[at + (3 + c) * rows + k] * factor[c]
+            distance[k] = total
 
 
 def place_start(start: int, fixed: Array, distance: Array, q: Array, n: int) -> None:

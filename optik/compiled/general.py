@@ -38,6 +38,11 @@ def frame_count(fixed: Array) -> int:
     return int(fixed[F_FRAMES])
 
 
+def trig_size(fixed: Array) -> int:
+    """Numbers that the folded kernel keeps for sines and cosines; none here."""
+    return 0
+
+
 def target_field(fixed: Array, k: int, field: int) -> int:
     """One entry of target k's record."""
     return int(fixed[int(fixed[F_CHAIN]) + TARGET_RECORD * k + field])

@@ -33,6 +33,7 @@ F_NEAR = 14  # table rows tried before the middle and random starts
 F_SEED = 15  # shift of the sequence of random starts
 F_METHOD = 16  # 0 exact box QP, 1 two-metric projection
 F_LOG = 17  # 1 for the logarithm as rotation residual, 0 for the chordal one
+F_TRIG = 19  # joints whose sine and cosine the folded kernel takes, rounded up to 4
 F_TABLE_WEIGHT = 18  # squared weight of rotation in the distance to a table row [m^2/rad^2]
 
 # A target's numbers: position, matrix of the wanted orientation (or body axis, world axis), weights.

@@ -34,19 +34,20 @@ GENERAL: tuple[Kernel, ...] = (
     general.size,
     general.targets,
     general.frame_count,
+    general.trig_size,
     general.target_field,
     general.frames,
 )
 ROWS: tuple[Kernel, ...] = (
     rows.turn_between,
     rows.long_axis,
+    rows.opposite_axes,
     rows.pose_rows,
     rows.axis_rows,
     rows.block_of,
 )
 NORMAL: tuple[Kernel, ...] = (rows.normal_equations,)
 SEARCH: tuple[Kernel, ...] = (
-    boxqp.reduced_newton,
     boxqp.arc,
     boxqp.sweeps,
     boxqp.box_qp,
@@ -95,8 +96,8 @@ def solve_text(front: str) -> str:
     """Writes out the module that solves: constants, `front`, the shared kernels, the entry.
 
     Args:
-        front: source of `size`, `targets`, `frame_count`, `target_field`, `frames` and
-            `normal_equations`, with whatever they call.
+        front: source of `size`, `targets`, `frame_count`, `trig_size`, `target_field`, `normal_equations` and
+            `masked_newton`, with whatever they call.
     """
     return _text(front, SEARCH, (SOLVE,))
 
@@ -107,7 +108,8 @@ def forward_text(front: str) -> str:
 
 
 def _text(front: str, kernels: Sequence[Kernel], entry: Sequence[tuple[Kernel, str]]) -> str:
-    parts = [_HEADER, _constants(), _sources(TRIG), front, _sources(kernels)]
+    parts = [_HEADER, _constants(), _sources(TRIG), front]
+    parts.append(_sources(kernels))
     for kernel, signature in entry:
         parts.append(
             f"@numba.njit({signature}, nogil=True, error_model='numpy', cache=CACHED)\n"
@@ -118,7 +120,7 @@ def _text(front: str, kernels: Sequence[Kernel], entry: Sequence[tuple[Kernel, s
 
 def general_front() -> str:
     """The front of the data-driven module, which serves any chain."""
-    return _sources((*GENERAL, *ROWS, *NORMAL))
+    return _sources((*GENERAL, *ROWS, *NORMAL, boxqp.fixed_size, boxqp.masked_newton))
 
 
 def load(name: str, text: str) -> types.ModuleType:

@@ -183,6 +183,24 @@ def long_axis(
     return scale * ax, scale * ay, scale * az
 
 
+def opposite_axes(
+    x: float, y: float, z: float, sx: float, sy: float, sz: float, sine: float, length: float
+) -> tuple[float, float, float]:
+    """Gives the turn of axis (x, y, z), with cross product s to its goal, the wanted length.
+
+    At exactly opposite axes any perpendicular one turns one onto the other.
+    """
+    if sine < 1e-12:
+        if length < 1.0:
+            return sx, sy, sz
+        sx, sy, sz = z, 0.0, -x
+        if abs(x) < 0.5 and abs(z) < 0.5:
+            sx, sy, sz = 0.0, -z, y
+        sine = math.sqrt(sx * sx + sy * sy + sz * sz)
+    scale = length / sine
+    return scale * sx, scale * sy, scale * sz
+
+
 def axis_rows(w: Array, at: int, goal: Array, o: int, log: bool, n: int) -> tuple[float, float]:
     """Puts an axis target's residual at `w[at + 3]` and projects its Jacobian rows.
 
@@ -202,19 +220,10 @@ def axis_rows(w: Array, at: int, goal: Array, o: int, log: bool, n: int) -> tupl
     cost = sine * sine / (1.0 + cosine) if cosine > 0.0 else 1.0 - cosine
     if log or cosine < -0.9:
         angle = math.atan2(sine, cosine)
-        length = angle if log else 1.0
-        if sine > 1e-12:
-            scale = length / sine
-            sx, sy, sz = scale * sx, scale * sy, scale * sz
-        elif cosine < 0.0:
-            # Exactly opposite: any perpendicular axis turns one onto the other.
-            sx, sy, sz = z, 0.0, -x
-            if abs(x) < 0.5 and abs(z) < 0.5:
-                sx, sy, sz = 0.0, -z, y
-            scale = length / math.sqrt(sx * sx + sy * sy + sz * sz)
-            sx, sy, sz = scale * sx, scale * sy, scale * sz
         if log:
             cost = 0.5 * angle * angle
+        length = angle if log else 1.0
+        sx, sy, sz = opposite_axes(x, y, z, sx, sy, sz, sine, length)
     w[r], w[r + 1], w[r + 2] = sx, sy, sz
     jr = at + FRAME_HEAD + 3 * n
     # The rows of (1 - x x^T) J_r: their normal equations are those of -[x]x J_r.

@@ -138,7 +138,7 @@ class BoxLM(Solver):
             patient=self.starts == "given",
             table_weight=0.2 if self.rotation_weight is None else self.rotation_weight,
         )
-        folded = self.kernel == "folded" or (self.kernel == "auto" and False)
+        folded = self.kernel == "folded" or (self.kernel == "auto" and robot.n <= _FOLDED_JOINTS)
         return Core(robot, shape, settings, folded=folded)
 
 
