@@ -120,6 +120,16 @@ class BoxLM(Solver):
         """Compiles the kernels, or loads them from the cache, and makes the start table."""
         return PreparedBoxLM(self, self.core(robot, shape), budget)
 
+    def asked(self, problem: Problem, *, rotation_weight: float | None = None) -> Array:
+        """Tolerances and weights as the kernels read them, shape (2 + 2 targets,)."""
+        from optik.compiled.core import tolerances
+
+        numbers = [*tolerances(problem.tolerance.position, problem.tolerance.rotation)]
+        own = self.rotation_weight if rotation_weight is None else rotation_weight
+        for t in problem.targets:
+            numbers += [t.position_weight, t.rotation_weight if own is None else own]
+        return np.array(numbers)
+
     def core(self, robot: Robot, shape: Shape) -> Core:
         """The compiled search for a robot and a problem shape."""
         from optik.compiled.core import Core, Settings

@@ -1,0 +1,230 @@
+"""Many targets at once: `solve_batch`, over all cores, without an object for each row.
+
+Each row is solved by the compiled search of `optik.solvers.box_lm` and depends on that row alone, so
+that the number of threads changes the time and nothing else.  The kernels release the GIL.
+"""
+
+from __future__ import annotations
+
+import os
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from optik.errors import ProblemError, TargetError
+from optik.pose import Array
+from optik.problem import Budget, Problem, Target, Tolerance
+from optik.residual import Residual
+from optik.result import Claim
+from optik.robot import Robot
+from optik.solvers.box_lm import BoxLM
+
+_CHUNK = 2048  # rows that a thread takes at once
+_CODES = (Claim.CONVERGED, Claim.NO_PROGRESS, Claim.ITERATION_LIMIT, Claim.NUMERICAL_FAILURE)
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Batch:
+    """The answers to N targets, as arrays.
+
+    Attributes:
+        robot: the robot.
+        q: configurations, shape (N, n) [rad or m], all inside the limits.
+        solved: whether the target is within tolerance, shape (N,), by the compiled kinematics.
+        codes: index into `claims`, shape (N,), uint8.
+        iterations: steps taken, all starts together, shape (N,), int32.
+        restarts: starts used after the first, shape (N,), int32.
+        position_errors: shape (N,) [m], by the compiled kinematics.
+        rotation_errors: shape (N,) [rad], by the compiled kinematics.
+        tolerance: what `solved` means.
+    """
+
+    robot: Robot
+    q: Array
+    solved: NDArray[np.bool_]
+    codes: NDArray[np.uint8]
+    iterations: NDArray[np.int32]
+    restarts: NDArray[np.int32]
+    position_errors: Array
+    rotation_errors: Array
+    tolerance: Tolerance
+    _positions: Array = field(repr=False)
+    _rotations: Array = field(repr=False)
+
+    @property
+    def claims(self) -> tuple[Claim, ...]:
+        """What the codes stand for."""
+        return _CODES
+
+    def __len__(self) -> int:
+        return len(self.q)
+
+    def judge(self) -> NDArray[np.bool_]:
+        """Judges every row by MuJoCo: errors within tolerance, inside every limit; shape (N,)."""
+        out = np.empty(len(self), dtype=bool)
+        robot, tolerance = self.robot, self.tolerance
+        inside = ((self.q >= robot.lower) & (self.q <= robot.upper)).all(axis=1)
+        residual: Residual | None = None
+        for i, q in enumerate(self.q):
+            target = _target(self._positions[i], self._rotations[i])
+            problem = Problem(robot, (target,), tolerance=tolerance)
+            if residual is None:
+                residual = Residual(robot, problem.shape)
+            residual.load(problem)
+            position, rotation = residual.errors(q)
+            out[i] = inside[i] and position <= tolerance.position and rotation <= tolerance.rotation
+        return out
+
+
+def solve_batch(
+    robot: Robot,
+    positions: ArrayLike,
+    quaternions: ArrayLike | None = None,
+    *,
+    axes: ArrayLike | None = None,
+    q_init: ArrayLike | None = None,
+    frame: str | None = None,
+    solver: BoxLM | None = None,
+    tolerance: Tolerance | None = None,
+    budget: Budget | None = None,
+    threads: int | None = None,
+) -> Batch:
+    """Solves N targets with the compiled solver.
+
+    Args:
+        robot: the robot.
+        positions: shape (N, 3) [m].
+        quaternions: shape (N, 4) wxyz, norm 1 to within 1e-3, or None for positions alone.
+        axes: shape (N, 6), body axis then world axis, instead of quaternions.
+        q_init: starts, shape (N, n), or (n,) for all [rad or m]; with None every row begins with
+            the nearest row of the start table, the fastest choice.
+        frame: the controlled frame; the robot's own if None.
+        solver: options of the method; `BoxLM()` if None.
+        tolerance: when a target counts as reached; `Tolerance()` if None.
+        budget: `iterations * (1 + restarts)` steps for each row; 200 and 24 restarts if None.
+        threads: how many; every core if None.  The answers do not depend on it.
+
+    Returns:
+        The answers as arrays; rows that are not solved hold the best configuration found.
+
+    Raises:
+        TargetError: for targets of the wrong shape, not finite, or not unit quaternions.
+        ProblemError: for starts of the wrong shape, or a number of threads below 1.
+    """
+    solver = BoxLM() if solver is None else solver
+    tolerance = Tolerance() if tolerance is None else tolerance
+    budget = Budget(restarts=24) if budget is None else budget
+    places = _rows(positions, 3, "positions")
+    total = len(places)
+    rotations = np.empty((total, 0))
+    if quaternions is not None and axes is not None:
+        raise TargetError("give quaternions or axes=, not both")
+    if quaternions is not None:
+        rotations = _rows(quaternions, 4, "quaternions", total)
+        off = np.abs(np.linalg.norm(rotations, axis=1) - 1.0)
+        if total and off.max() > 1e-3:
+            raise TargetError(
+                f"quaternions (w x y z) need norm 1 to within 1e-3; row {int(off.argmax())} is off "
+                f"by {off.max():.2g}"
+            )
+    if axes is not None:
+        rotations = _rows(axes, 6, "axes", total)
+        short = np.minimum(
+            np.linalg.norm(rotations[:, :3], axis=1), np.linalg.norm(rotations[:, 3:], axis=1)
+        )
+        if total and short.min() < 1e-9:
+            raise TargetError(f"axes: row {int(short.argmin())} holds an axis of length 0")
+    starts = _starts(robot, q_init, total)
+    if threads is not None and threads < 1:
+        raise ProblemError(f"threads must be 1 or more, got {threads}")
+    threads = (os.cpu_count() or 1) if threads is None else threads
+
+    q = np.empty((total, robot.n))
+    words = np.empty(total, dtype=np.int64)
+    values = np.empty((total, 3))
+    if total:
+        sample = _target(places[0], rotations[0], frame)
+        problem = Problem(robot, (sample,), tolerance=tolerance)
+        core = solver.core(robot, problem.shape)
+        weight = 1.0 if solver.rotation_weight is None else solver.rotation_weight
+        asked = solver.asked(problem, rotation_weight=weight)
+        steps = budget.iterations * (1 + budget.restarts)
+        from_table = q_init is None and solver.starts == "table" and solver.table_size > 0
+        first = 1 if from_table else 0
+        last = 1 if solver.starts == "given" else first + steps
+
+        def part(begin: int) -> None:
+            end = min(begin + _CHUNK, total)
+            own = starts if starts.ndim == 1 else starts[begin:end].reshape(-1)
+            core.solve_rows(
+                places[begin:end].reshape(-1),
+                rotations[begin:end].reshape(-1),
+                asked,
+                own,
+                q[begin:end].reshape(-1),
+                words[begin:end],
+                values[begin:end].reshape(-1),
+                first=first,
+                last=last,
+                steps=steps,
+            )
+
+        begins = range(0, total, _CHUNK)
+        if threads == 1 or len(begins) == 1:
+            for begin in begins:
+                part(begin)
+        else:
+            with ThreadPoolExecutor(threads) as pool:
+                for _ in pool.map(part, begins):
+                    pass
+    codes = (words & 15).astype(np.uint8)
+    return Batch(
+        robot=robot if frame is None else robot.replace(frame_ref=robot.frame_named(frame)),
+        q=q,
+        solved=codes == 0,
+        codes=codes,
+        iterations=((words >> 4) & ((1 << 30) - 1)).astype(np.int32),
+        restarts=(words >> 34).astype(np.int32),
+        position_errors=np.ascontiguousarray(values[:, 1]),
+        rotation_errors=np.ascontiguousarray(values[:, 2]),
+        tolerance=tolerance,
+        _positions=places,
+        _rotations=rotations,
+    )
+
+
+def _rows(values: ArrayLike, width: int, what: str, total: int | None = None) -> Array:
+    try:
+        array = np.ascontiguousarray(values, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise TargetError(f"{what} need shape (N, {width}): {error}") from None
+    if array.ndim != 2 or array.shape[1] != width or total not in (None, len(array)):
+        count = "N" if total is None else str(total)
+        raise TargetError(f"{what} need shape ({count}, {width}), got {array.shape}")
+    if not np.isfinite(array).all():
+        bad = int(np.flatnonzero(~np.isfinite(array).all(axis=1))[0])
+        raise TargetError(f"{what} need finite numbers; row {bad} is {array[bad].tolist()}")
+    return array
+
+
+def _starts(robot: Robot, q_init: ArrayLike | None, total: int) -> Array:
+    if q_init is None:
+        return np.array(robot.q_nominal)
+    array = np.ascontiguousarray(q_init, dtype=np.float64)
+    if array.shape not in ((robot.n,), (total, robot.n)) or not np.isfinite(array).all():
+        raise ProblemError(
+            f"q_init needs finite numbers of shape ({robot.n},) or ({total}, {robot.n}), "
+            f"got shape {array.shape}"
+        )
+    # With one row there is no telling a common start from a row's own, nor any need to.
+    return array.reshape(-1) if len(array) == 1 else array
+
+
+def _target(position: Array, rotation: Array, frame: str | None = None) -> Target:
+    if len(rotation) == 4:
+        return Target(position, quaternion=rotation, frame=frame)
+    if len(rotation) == 6:
+        return Target(position, axis=(rotation[:3], rotation[3:]), frame=frame)
+    return Target(position, frame=frame)
