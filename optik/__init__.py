@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from optik import solvers
     from optik.api import diagnose, solve
+    from optik.batch import Batch, solve_batch
     from optik.benchmark.run import run
     from optik.diagnosis import Certificate, Diagnosis
     from optik.errors import OptikError
@@ -32,6 +33,7 @@ __version__ = "0.1.0"
 # Every public name and the module it lives in.  Each is imported when it is first asked for, so
 # that `import optik` and `optik --help` cost nothing and pandas is loaded by `run` alone.
 _PUBLIC = {
+    "Batch": "optik.batch",
     "Budget": "optik.problem",
     "Certificate": "optik.diagnosis",
     "Claim": "optik.result",
@@ -54,10 +56,12 @@ _PUBLIC = {
     "load_problem_set": "optik.problem_sets",
     "run": "optik.benchmark.run",
     "solve": "optik.api",
+    "solve_batch": "optik.batch",
     "solvers": "optik.solvers",
 }
 
 __all__ = [
+    "Batch",
     "Budget",
     "Certificate",
     "Claim",
@@ -80,6 +84,7 @@ __all__ = [
     "load_problem_set",
     "run",
     "solve",
+    "solve_batch",
     "solvers",
 ]
 
