@@ -2,8 +2,8 @@
 
     python studies/bench_check.py [--quick]
 
-1. Overhead: a solver that takes one millisecond, by the clock; what a row costs beyond the solve
-   and the judgement, start-up apart.
+1. Overhead: a solver that computes for one millisecond; what a row costs beyond the solve and the
+   judgement, start-up apart.
 2. Scale: random reachable targets on five robots through `box-lm` in bulk: run, judged, folded to
    Parquet and tabulated; rows a second and the memory of all processes together.
 3. Killed at random moments and resumed, against an undisturbed run.
@@ -23,6 +23,7 @@ import tempfile
 import textwrap
 import threading
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar
@@ -37,6 +38,7 @@ import optik
 from optik.benchmark.columns import TIMES
 from optik.benchmark.environment import environment_line
 from optik.benchmark.journal import read_run
+from optik.benchmark.solving import judged
 from optik.benchmark.tables import Column, Table, summary_table, to_terminal, write_tables
 from optik.problem_sets import SetFile
 from optik.result import Claim, Result
@@ -49,16 +51,18 @@ SOLVER = "box-lm"
 
 @dataclass(frozen=True, kw_only=True)
 class OneMillisecond(Solver):
-    """Waits for a millisecond and hands back the start."""
+    """Computes for a millisecond of this thread's own time and hands back the start."""
 
     name: ClassVar[str] = "one-millisecond"
-    summary: ClassVar[str] = "waits"
+    summary: ClassVar[str] = "computes for a millisecond"
     family: ClassVar[str] = "own"
 
     def prepare(self, robot, shape, budget):
+        """See `Solver.prepare`."""
+
         def solve(problem, *, trace=False, deadline=None):
-            end = time.perf_counter() + 1e-3
-            while time.perf_counter() < end:
+            end = time.thread_time() + 1e-3
+            while time.thread_time() < end:
                 pass
             return Result(problem.q_start, Claim.NO_PROGRESS, "waited", 1, 1)
 
@@ -88,48 +92,77 @@ def reachable(name: str, count: int, seed: int) -> optik.ProblemSet:
 
 
 def overhead(rows: int, folder: Path) -> Table:
-    """What a row costs beyond the solve and the judgement."""
-    problems = optik.load_problem_set("arm7_reachable")
+    """What a row costs beyond the solve and the judgement, in processor time."""
+    found = optik.load_problem_set("arm7_reachable")
+    prepared = OneMillisecond().prepare(found.robot, None, optik.Budget())
+    problem = found.problem(0)
+    result = prepared(problem)
+    bare = _processor_time(lambda: prepared(problem), 500)
+    judging = _processor_time(lambda: judged(problem, result), 2000)
     lines = []
     for label, options in (
-        ("a process of its own, into a folder", {"out": folder}),
-        ("a process of its own, in memory", {}),
-        ("this process", {"isolate": False}),
+        ("a process of its own, rows into a folder", {"out": folder}),
+        ("a process of its own, rows in memory", {}),
+        ("this process, rows in memory", {"isolate": False}),
     ):
+        used, walls, counts = [], [], []
         # The difference of two lengths: starting a process and folding are not a row's.
-        walls, inside = [], []
-        for k, count in enumerate((rows // 5, rows)):
+        for k, repeats in enumerate((1, 1 + max(1, rows // 500))):
             given = dict(options)
             if "out" in given:
                 given["out"] = folder / f"overhead_{k}"
-            began = time.perf_counter()
-            frame = optik.run(
-                [problems.first(min(count, len(problems)))], [OneMillisecond()],
-                repeats=max(1, count // len(problems)), **given,
-            )  # fmt: skip
+            before, began = _processor_seconds(), time.perf_counter()
+            frame = optik.run([found.first(500)], [OneMillisecond()], repeats=repeats, **given)
             walls.append(time.perf_counter() - began)
-            inside.append(frame[["solve_time", "judge_time"]].to_numpy().sum())
-            counted = len(frame) if k == 0 else len(frame) - counted
-        spent, work = walls[1] - walls[0], inside[1] - inside[0]
+            used.append(_processor_seconds() - before)
+            counts.append(len(frame))
+        counted = counts[1] - counts[0]
+        row = (used[1] - used[0]) / counted
+        beyond = row - bare - judging
         lines.append(
             {
                 "how": label,
                 "rows": counted,
-                "row": spent / counted,
-                "beyond": (spent - work) / counted,
-                "share": 100 * (spent - work) / work,
-                "start": walls[0] - inside[0] - (spent - work) / counted * (rows // 5),
+                "solve": bare,
+                "judge": judging,
+                "beyond": beyond,
+                "share": 100 * beyond / (bare + judging),
+                "wall": (walls[1] - walls[0]) / counted,
             }
         )
     columns = (
         Column("how", "solves in"),
         Column("rows", "rows", "count"),
-        Column("row", "a row", "seconds"),
-        Column("beyond", "beyond solving and judging", "seconds"),
+        Column("solve", "solve", "seconds"),
+        Column("judge", "judge", "seconds"),
+        Column("beyond", "all else", "seconds"),
         Column("share", "overhead [%]", "number"),
-        Column("start", "start and end of a run", "seconds"),
+        Column("wall", "a row by the wall clock", "seconds"),
     )
-    return Table("overhead", "Overhead of a row whose solve takes 1 ms", columns, tuple(lines))
+    note = (
+        "Processor time of all processes together, start-up apart; the wall clock also counts "
+        "what else ran on the machine."
+    )
+    title = "Overhead of a row whose solve takes 1 ms"
+    return Table("overhead", title, columns, tuple(lines), (note,))
+
+
+def _processor_time(call: Callable[[], object], times: int) -> float:
+    for _ in range(times // 10):
+        call()
+    began = time.process_time()
+    for _ in range(times):
+        call()
+    return (time.process_time() - began) / times
+
+
+def _processor_seconds() -> float:
+    """Processor time of this process and its living children."""
+    total = time.process_time()
+    for pid in _family(os.getpid())[1:]:
+        for thread in Path(f"/proc/{pid}/task").iterdir():
+            total += int((thread / "schedstat").read_text().split()[0]) / 1e9
+    return total
 
 
 class Memory(threading.Thread):
@@ -141,18 +174,19 @@ class Memory(threading.Thread):
         self.over = threading.Event()
 
     def run(self) -> None:
+        """Looks five times a second until it is over."""
         while not self.over.wait(0.2):
             self.peak = max(self.peak, sum(map(_resident, _family(os.getpid()))))
 
 
 def _family(pid: int) -> list[int]:
+    """A process and all below it."""
+    children: list[str] = []
     try:
-        children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
-        threads = [p for p in Path(f"/proc/{pid}/task").iterdir() if p.name != str(pid)]
-        for thread in threads:
+        for thread in Path(f"/proc/{pid}/task").iterdir():
             children += (thread / "children").read_text().split()
-    except OSError:
-        children = []
+    except OSError:  # gone meanwhile
+        pass
     return [pid, *(p for child in children for p in _family(int(child)))]
 
 
@@ -312,7 +346,7 @@ def main() -> None:
     workers = min(2, multiprocessing.cpu_count())
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        tables = [overhead(300 if quick else 5000, folder)]
+        tables = [overhead(500 if quick else 5000, folder)]
         tables += scale(5_000 if quick else 1_000_000, workers, folder)
         tables.append(kills(2 if quick else 20, 40 if quick else 1000, folder))
         tables.append(cluster(40 if quick else 1000))

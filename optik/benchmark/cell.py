@@ -26,7 +26,7 @@ from typing import Any, BinaryIO
 from optik.benchmark.phases import IDLE, PHASES
 
 # Rows are handed over this often; a row is at risk of being done again for no longer than that.
-_EVERY = 0.2
+EVERY = 0.2
 # Nothing asked for this long: the parent has forgotten this process.
 _FORGOTTEN = 600.0
 
@@ -93,7 +93,7 @@ def _work(bench: Any, numbers: list[int], bulk: bool, answers: BinaryIO) -> None
     for number in bench.plan.in_turn(numbers):
         rows.append(bench.row(number))
         done.append(number)
-        if time.monotonic() - sent > _EVERY:
+        if time.monotonic() - sent > EVERY:
             _send(answers, ("rows", done, rows))
             done, rows, sent = [], [], time.monotonic()
     bench.mark(0, IDLE)

@@ -22,6 +22,8 @@ from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import Any
 
+from optik.benchmark.cell import EVERY
+from optik.benchmark.columns import Row
 from optik.benchmark.own import portable
 from optik.benchmark.plan import Plan
 from optik.benchmark.solving import Bench
@@ -293,8 +295,17 @@ def _bench_blocks(bench: Bench, chunk: Sequence[int]) -> Iterator[Block]:
         numbers, block = bulk_block(bench, numbers)
         if block is not None:
             yield block
+    done: list[int] = []
+    rows: list[Row] = []
+    since = time.monotonic()
     for number in bench.plan.in_turn(numbers):
-        yield [number], [bench.row(number)]
+        rows.append(bench.row(number))
+        done.append(number)
+        if time.monotonic() - since > EVERY:
+            yield done, rows
+            done, rows, since = [], [], time.monotonic()
+    if done:
+        yield done, rows
 
 
 @contextmanager

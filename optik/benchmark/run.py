@@ -24,13 +24,13 @@ from typing import Any
 import pandas as pd
 import pyarrow as pa
 
-from optik.benchmark.columns import COLUMNS
+from optik.benchmark.columns import COLUMNS, Row
 from optik.benchmark.environment import environment, now, write_json
 from optik.benchmark.executors import Crew, crew
 from optik.benchmark.journal import Journal, read_run, with_attributes
 from optik.benchmark.plan import Plan, make_plan
 from optik.benchmark.progress import progress
-from optik.benchmark.rows import SCHEMA, to_frame, to_table
+from optik.benchmark.rows import to_frame, to_table
 from optik.benchmark.supervisor import Block
 from optik.errors import BenchmarkError
 from optik.problem import Budget, Posture
@@ -142,7 +142,8 @@ class _Sink(contextlib.AbstractContextManager["_Sink"]):
         self.plan, self.folder = plan, folder
         self.journal = None if folder is None else Journal(folder, plan, resume=resume)
         self.threads: dict[str, int] = {}
-        self._tables: dict[int, pa.Table] = {}
+        self._tables: list[pa.Table] = []
+        self._rows: list[Row] = []
         self._numbers: list[pa.Array] = []
         self._lost: dict[tuple[str, str], int] = {}
 
@@ -172,17 +173,20 @@ class _Sink(contextlib.AbstractContextManager["_Sink"]):
     def add(self, block: Block) -> None:
         """Takes rows."""
         numbers, rows = block
-        if isinstance(rows, bytes):
-            with pa.ipc.open_stream(rows) as reader:
-                table = reader.read_all()
-        else:
-            table = to_table(rows)
+        if not isinstance(rows, bytes):
             self._notice(rows)
         if self.journal is not None:
-            self.journal.append(table)
+            self.journal.append(_table(rows))
+            return
+        self._numbers.append(pa.array(numbers, type=pa.int64()))
+        # A table a block would cost more than the rows in it: they are gathered.
+        if isinstance(rows, bytes):
+            self._gather()
+            self._tables.append(_table(rows))
         else:
-            self._tables[len(self._tables)] = table
-            self._numbers.append(pa.array(numbers, type=pa.int64()))
+            self._rows += rows
+            if len(self._rows) > 5000:
+                self._gather()
 
     def finish(self) -> pd.DataFrame:
         """Folds, and returns all rows in order."""
@@ -194,11 +198,10 @@ class _Sink(contextlib.AbstractContextManager["_Sink"]):
             self._write_environment(finished=True)
             self._say(f"all {len(self.plan)} rows are there; finished")
             return read_run(self.folder)
-        if not self._tables:
-            return to_frame(SCHEMA.empty_table())
+        self._gather()
         numbers = pa.chunked_array(self._numbers)
         order = pa.compute.sort_indices(numbers)
-        table = pa.concat_tables(self._tables.values()).take(order)
+        table = pa.concat_tables(self._tables).take(order)
         self._tables.clear()
         return with_attributes(to_frame(table), self.plan.settings)
 
@@ -212,6 +215,11 @@ class _Sink(contextlib.AbstractContextManager["_Sink"]):
                 )
         with contextlib.suppress(OSError):
             self.journal.close()
+
+    def _gather(self) -> None:
+        if self._rows:
+            self._tables.append(to_table(self._rows))
+            self._rows = []
 
     def _notice(self, rows: Iterable[tuple[Any, ...]]) -> None:
         """Counts solves that never answered, so that a broken solver is not overlooked."""
@@ -245,6 +253,13 @@ class _Sink(contextlib.AbstractContextManager["_Sink"]):
             found["sessions"].append(session | {"rows_before": self.done})
         found["finished"] = finished
         write_json(path, found)
+
+
+def _table(rows: list[Row] | bytes) -> pa.Table:
+    if isinstance(rows, bytes):
+        with pa.ipc.open_stream(rows) as reader:
+            return reader.read_all()
+    return to_table(rows)
 
 
 def _sessions(path: Path) -> list[Any]:
