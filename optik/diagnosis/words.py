@@ -156,20 +156,27 @@ class Told:
         steps = count(descent.steps, "step")
         if descent.end == "solved":
             return f"a descent inside the limits solves it in {steps}"
-        there = self.error(descent.position_error, descent.rotation_error)
+        there = self.error(descent.position_error, descent.rotation_error) + " from the target"
+        if (
+            descent.position_error > self.verdict.position_error
+            or descent.rotation_error > self.verdict.rotation_error
+        ):
+            # One error rises while their weighed sum falls: say so, or it reads like a mistake.
+            share = 1.0 - np.sqrt(descent.cost / self.verdict.cost)
+            there += f" (weighed together, the error falls by {100 * share:.2g} %)"
         holding = descent.certificate.holding
         if descent.end == "minimum" and holding:
             names = listed([f"{f.joint} ({f.side})" for f in holding])
             return (
-                f"a descent inside the limits comes in {steps} to a minimum {there} from the "
-                f"target, held by {names}"
+                f"a descent inside the limits comes in {steps} to a minimum {there}, held by "
+                f"{names}"
             )
         if descent.end == "minimum":
             return (
-                f"a descent inside the limits comes in {steps} to a singular minimum {there} "
-                f"from the target ({_rank(descent.certificate)})"
+                f"a descent inside the limits comes in {steps} to a singular minimum {there}: "
+                f"{_rank(descent.certificate)}"
             )
-        return f"a descent inside the limits is {there} from the target after {steps}"
+        return f"a descent inside the limits is {there} after {steps}"
 
     def stopped(
         self,

@@ -47,7 +47,7 @@ class Independent:
     def error(self, q: np.ndarray) -> np.ndarray:
         robot, frame = self.robot, self.robot.frame_ref
         self.data.qpos[robot.joint_map.qpos_addresses] = q
-        mujoco.mj_forward(robot.model, self.data)
+        mujoco.mj_kinematics(robot.model, self.data)
         gap = self.target.position_weight * (self.target.position - self.data.site_xpos[frame.id])
         if self.target.quaternion is None:
             return gap
@@ -75,7 +75,7 @@ class Independent:
             poses = []
             for value in (q + step, q - step):
                 self.data.qpos[robot.joint_map.qpos_addresses] = value
-                mujoco.mj_forward(robot.model, self.data)
+                mujoco.mj_kinematics(robot.model, self.data)
                 R = self.data.site_xmat[frame.id].reshape(3, 3).copy()
                 poses.append((self.data.site_xpos[frame.id].copy(), R))
             (p, R), (p0, R0) = poses
@@ -141,7 +141,8 @@ class Independent:
         robot, frame = self.robot, self.robot.frame_ref
         linear, angular = np.zeros((2, 3, robot.model.nv))
         self.data.qpos[robot.joint_map.qpos_addresses] = q
-        mujoco.mj_forward(robot.model, self.data)
+        mujoco.mj_kinematics(robot.model, self.data)
+        mujoco.mj_comPos(robot.model, self.data)
         mujoco.mj_jacSite(robot.model, self.data, linear, angular, frame.id)
         columns = robot.joint_map.dof_addresses
         J = self.target.position_weight * linear[:, columns]
