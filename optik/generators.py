@@ -22,9 +22,8 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from optik.api import prepared_solver
+from optik.api import solve
 from optik.errors import ProblemSetError
-from optik.evaluation import evaluate
 from optik.pose import Array
 from optik.problem import Budget, Problem, Target
 from optik.problem_sets import (
@@ -36,7 +35,6 @@ from optik.problem_sets import (
     joint_columns,
 )
 from optik.robot import Robot
-from optik.solvers import parse_solver
 
 
 @dataclass
@@ -209,8 +207,7 @@ def _solved(
         axis = (values[:3], values[3:])
     target = Target(last(POSITION_COLUMNS), quaternion=quaternion, axis=axis)
     problem = Problem(robot, (target,), q_init=start, tolerance=spec.tolerance())
-    prepared, _ = prepared_solver(parse_solver(solver), robot, problem.shape, budget)
-    return evaluate(problem, prepared(problem).q).solved
+    return solve(problem, solver=solver, budget=budget).success
 
 
 def _box_samples(spec: SetFile) -> int:

@@ -183,11 +183,12 @@ def _joint_ids(
             )
         if j in following:
             source = following[j].source
-            leader = "a constant" if source < 0 else f"joint {joint_name(model, source)!r}"
-            raise RobotError(
-                f"joint {joint!r} follows {leader} by a joint equality and cannot be moved by "
-                "itself; leave it out and it moves along"
-            )
+            if source < 0:
+                what = "is fixed by a joint equality; leave it out"
+            else:
+                leader = repr(joint_name(model, source))
+                what = f"follows joint {leader} by a joint equality; name {leader} instead"
+            raise RobotError(f"joint {joint!r} {what}")
         if j in ids:
             raise RobotError(f"joint {joint!r} is named twice in joints=")
         ids.append(j)

@@ -107,8 +107,18 @@ def test_a_curved_coupling_keeps_the_interval_around_home():
 
 
 def test_moving_a_follower_by_itself_is_refused():
-    with pytest.raises(RobotError, match="'b' follows joint 'a' by a joint equality"):
+    with pytest.raises(
+        RobotError, match="'b' follows joint 'a' by a joint equality; name 'a' instead"
+    ):
         Robot.load(mimic(), frame="tip", joints=["a", "b"])
+
+
+def test_moving_a_joint_that_is_fixed_is_refused():
+    model = chain_of_couplings(("d", "", "0.3 0 0 0 0"))
+    with pytest.raises(RobotError, match="'d' is fixed by a joint equality"):
+        Robot.load(model, frame="tip", joints=["a", "d"])
+    robot = Robot.load(model, frame="tip", joints=["a"])
+    assert robot.qpos([0.5])[3] == pytest.approx(0.3 + 0.3)
 
 
 def test_a_follower_of_a_held_joint_is_held_where_it_has_to_stand():
