@@ -51,10 +51,10 @@ def style() -> Iterator[None]:
 def curves_figure(
     charts: Mapping[str, Mapping[str, Curves]], *, cost: str = "evaluations", title: str = ""
 ) -> Figure:
-    """Draws the four curves of one set.
+    """Draws the curves of one set.
 
     Args:
-        charts: by name ("tolerance", "budget", "performance", "data") and cost, as
+        charts: by name ("tolerance", "budget", "performance" or "data") and cost, as
             `report_charts.all_curves` gives them for one set.
         cost: "evaluations" or "time", where a chart has both.
         title: above the whole.
@@ -62,9 +62,11 @@ def curves_figure(
     from matplotlib.figure import Figure
 
     with style():
-        figure = Figure(figsize=(7.2, 5.2), layout="constrained")
-        axes = figure.subplots(2, 2)
-        for ax, (name, by_cost) in zip(axes.flat, charts.items(), strict=True):
+        figure = Figure(figsize=(7.2, 0.2 + 2.5 * math.ceil(len(charts) / 2)))
+        axes = figure.subplots(math.ceil(len(charts) / 2), 2, squeeze=False)
+        for ax in axes.flat[len(charts) :]:
+            ax.set_axis_off()
+        for ax, (name, by_cost) in zip(axes.flat, charts.items(), strict=False):
             chosen = cost if cost in by_cost else "evaluations"
             draw_curves(ax, by_cost[chosen], AXES[name][chosen][0])
             ax.set_title(TITLES[name])
@@ -92,13 +94,17 @@ def draw_curves(ax: Axes, curves: Curves, label: str) -> None:
 
 
 def write_figures(
-    curves: Mapping[str, Mapping[str, Mapping[str, Curves]]], folder: Path
+    curves: Mapping[str, Mapping[str, Mapping[str, Curves]]],
+    folder: Path,
+    *,
+    formats: Iterable[str] = FORMATS,
 ) -> list[Path]:
     """Writes the curves of every set as `<set>_<cost>.svg` and `.pdf`, whole or not at all.
 
     Args:
         curves: as `report_charts.all_curves` gives them.
         folder: where; made if it is not there.
+        formats: any that matplotlib writes.
 
     Returns:
         The files written.
@@ -108,7 +114,7 @@ def write_figures(
         for cost in ("evaluations", "time"):
             figure = curves_figure(charts, cost=cost, title=group)
             name = re.sub(r"\W+", "_", group).strip("_")
-            files |= rendered(figure, f"{name}_{cost}")
+            files |= rendered(figure, f"{name}_{cost}", formats=formats)
     write_files(folder, files)
     return [folder / name for name in files]
 

@@ -20,8 +20,9 @@ from pathlib import Path
 from typing import Any
 
 from optik.benchmark.rendering import Column, Table
-from optik.benchmark.report_cases import CANDIDATES, Cases, choose
+from optik.benchmark.report_cases import Cases, choose
 from optik.benchmark.report_charts import ALL, all_curves, for_page
+from optik.benchmark.report_rule import CANDIDATES
 from optik.benchmark.report_runs import Runs, gather
 from optik.benchmark.report_tables import to_html
 from optik.benchmark.summary import Pair, pairs

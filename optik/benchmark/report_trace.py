@@ -186,8 +186,8 @@ def story(trace: Trace) -> str:
     if np.isfinite(kept).any() and trace.on_limit(last):
         parts.append(
             "Over its last steps the step without limits promises to remove "
-            f"{_percent(float(np.median(promised)))} of the error; the step taken removes "
-            f"{_percent(float(np.nanmedian(kept)))}."
+            f"{percent(float(np.median(promised)))} of the error; the step taken removes "
+            f"{percent(float(np.nanmedian(kept)))}."
         )
     return " ".join(parts)
 
@@ -196,21 +196,23 @@ def _story_of_success(trace: Trace) -> str:
     iterations = count(trace.solution.iterations, "iteration")
     spells = limit_spells(trace)
     if not spells:
-        return f"Reaches the target in {iterations}; no joint meets a limit on the way."
+        return (
+            f"{trace.solver} reaches the target in {iterations}; no joint meets a limit on the way."
+        )
     joints = listed(tuple(dict.fromkeys(name for name, *_ in spells)))
     longest = max(spells, key=lambda s: s[3] - s[2])
     name, side, first, last = longest
     touched = [i for i in range(trace.steps) if set(trace.limits[i]) & set("LU")]
     text = (
-        f"Reaches the target in {iterations}. On the way {joints} {_verb(joints)} on a limit"
-        f" ({name} on its {side} one at iterations {first} to {last})"
+        f"{trace.solver} reaches the target in {iterations}. On the way {joints} {_verb(joints)} "
+        f"on a limit ({name} on its {side} one at iterations {first} to {last})"
     )
     if touched:
         promised = float(np.median(trace.promised[touched]))
         kept = float(np.median(trace.kept[touched]))
         text += (
-            f"; there the step without limits promises {_percent(promised)} of the error, and the "
-            f"step taken removes {_percent(kept)}"
+            f"; there the step without limits promises {percent(promised)} of the error, and the "
+            f"step taken removes {percent(kept)}"
         )
     return text + "."
 
@@ -234,7 +236,8 @@ def _verb(joints: str) -> str:
     return "sit" if " and " in joints else "sits"
 
 
-def _percent(share: float) -> str:
+def percent(share: float) -> str:
+    """Writes a share with two digits; 0 where it rounds to that."""
     value = 100 * share
     text = f"{value:.0f}" if abs(value) >= 10 else f"{value:.1f}"
     return ("0" if float(text) == 0 else text.replace("-", "−")) + " %"

@@ -88,7 +88,8 @@ function setUp(page) {
   const root = new Element("document", {});
   root.nodes = JSON.parse(parseHtml(page)).map(build);
   root.documentElement = root.children.find((e) => e.tag === "html");
-  root.getElementById = (id) => root.all((e) => e.id === id)[0] ?? null;
+  const known = new Map(root.all((e) => e.id !== undefined).map((e) => [e.id, e]));
+  root.getElementById = (id) => known.get(id) ?? root.all((e) => e.id === id)[0] ?? null;
   root.querySelectorAll = (selector) => {
     if (selector === "table.sortable") return root.all((e) => e.tag === "table" && e.className === "sortable");
     if (selector === "[data-case]") return root.all((e) => "data-case" in e.attributes);

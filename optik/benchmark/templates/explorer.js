@@ -226,12 +226,19 @@ optik.Explorer = class {
   }
 };
 
-/** The iteration to open with: the last at which one run still slides along a limit, else the end. */
+/**
+ * The iteration to open with: among those at which the solving run has a joint on a limit, the one
+ * at which its step gets on most against the other's; the end where it never meets a limit.
+ */
 optik.tellingMoment = function (runs) {
   const solved = runs.find((r) => r.solved) ?? runs[1];
-  for (let k = solved.steps - 1; k > 0; k--)
-    if (/[LU]/.test(solved.limits[k]) && solved.kept[k] > 0.02) return k;
-  return Infinity;
+  const other = runs.find((r) => r !== solved) ?? solved;
+  let best = Infinity, most = 0;
+  for (let k = 1; k < solved.steps; k++) {
+    const ahead = solved.kept[k] - (other.kept[Math.min(k, other.steps)] ?? 0);
+    if (/[LU]/i.test(solved.limits[k]) && ahead > most) [best, most] = [k, ahead];
+  }
+  return best;
 };
 
 // ---------------------------------------------------------------- the step, joint by joint
