@@ -194,15 +194,18 @@ class Told:
             )
         if kind is Status.NUMERICAL_FAILURE:
             return f"{self.caveat}Let go on, {self.name} breaks down; {self.left} are left."
-        stands = self._stands(further)
+        stands, afresh = self._stands(further), ""
+        if further is not None and further.motion == "solved":
+            iterations = count(further.iterations, "iteration")
+            afresh = f" Started afresh there, {self.name} solves it in {iterations}."
         if self.passed:
             return (
                 f"{self.caveat}{stands}; the best configuration on its way is {self.left} from "
-                f"the target, and no minimum ({slope}): {self.leads(descent)}."
+                f"the target, and no minimum ({slope}): {self.leads(descent)}.{afresh}"
             )
         return (
             f"{self.caveat}{stands} {self.left} from the target, which is no minimum ({slope}): "
-            f"{self.leads(descent)}."
+            f"{self.leads(descent)}.{afresh}"
         )
 
     def _more(self, further: Continuation | None, descent: Descent) -> str:

@@ -195,6 +195,9 @@ def test_the_claim_decides_between_limits_of_budget(lesson, claim, kind):
         solution.problem, solution.q, solver=CLAMPED, claim=claim, q_end=result.q_end
     )
     assert diagnosis.kind is kind
+    if claim is Claim.NO_PROGRESS:
+        assert diagnosis.sentence.startswith("clamped-dls gave up 17.9 mm and 0.086 rad")
+        assert "Started afresh there, clamped-dls solves it in 44 iterations" in diagnosis.sentence
 
 
 def test_a_time_limit_at_a_fixed_point_is_a_false_stall(lesson):
