@@ -18,10 +18,19 @@ import sys
 import tempfile
 from pathlib import Path
 
-os.environ.setdefault("MUJOCO_GL", "egl" if sys.platform == "linux" else "glfw")
+if "--quick" not in sys.argv and sys.platform == "linux":
+    os.environ.setdefault("MUJOCO_GL", "egl")  # read when mujoco is imported
+
+NEEDS = (
+    "install EGL (Debian: libegl1 libgl1-mesa-dri), or set MUJOCO_GL=osmesa and install libosmesa6"
+)
 
 import matplotlib.image
-import mujoco
+
+try:
+    import mujoco
+except (ImportError, AttributeError) as missing:  # PyOpenGL without its library
+    sys.exit(f"no renderer with MUJOCO_GL={os.environ.get('MUJOCO_GL')} ({missing}): {NEEDS}")
 import numpy as np
 import pandas as pd
 from rich.console import Console
@@ -91,10 +100,7 @@ def main() -> None:
         try:
             pictures[name] = picture_of(Robot.load(name))
         except Exception as error:  # MuJoCo's own FatalError or the GL library's
-            sys.exit(
-                f"no renderer with MUJOCO_GL={os.environ['MUJOCO_GL']} ({error}): install EGL "
-                "(Debian: libegl1 libgl1-mesa-dri), or set MUJOCO_GL=osmesa and install libosmesa6"
-            )
+            sys.exit(f"no renderer with MUJOCO_GL={os.environ.get('MUJOCO_GL')} ({error}): {NEEDS}")
         say(f"rendered {name}")
     for name, picture in pictures.items():
         matplotlib.image.imsave(
