@@ -1,11 +1,11 @@
 """The fast path: whole arrays through a compiled solver, judged in bulk, no object a row.
 
-A block of solves of one set and solver goes to the compiled kernel in one call; MuJoCo poses every
+A block of solves of one set and solver goes to `optik.solve_batch` in one call; MuJoCo poses every
 answer, and the errors are taken over the arrays, by the formulas of `optik.evaluation`.  The
 answers are those of the ordinary path to the bit; the errors are the same to rounding, and where
 that could decide between solved and not, `evaluate` itself decides.
 
-What the kernel did not solve, and whatever has no such kernel, goes the ordinary way.  The times of
+What it did not solve, and every solver that is not `box-lm`, goes the ordinary way.  The times of
 a block are its whole time divided by its size, and are marked as such.
 """
 
@@ -19,14 +19,18 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from optik.batch import Batch, solve_batch
 from optik.benchmark.columns import FIELDS, budget_text, posture_text
+from optik.benchmark.own import seeded
 from optik.benchmark.phases import IN_BULK
+from optik.benchmark.plan import Plan
 from optik.benchmark.rows import SCHEMA
 from optik.evaluation import evaluate
 from optik.kinematics import Kinematics
 from optik.pose import Array, canonical_quaternion
-from optik.problem_sets import ProblemSet, Start
+from optik.problem_sets import ProblemSet
 from optik.result import Claim
+from optik.solvers.box_lm import BoxLM
 
 if TYPE_CHECKING:
     from optik.benchmark.solving import Bench
@@ -135,44 +139,29 @@ def _groups(bench: Bench, numbers: Sequence[int]) -> Iterator[list[int]]:
 def _eligible(bench: Bench, number: int) -> bool:
     plan = bench.plan
     return (
-        plan.solvers[plan.job(number).solver].family == "compiled"
+        isinstance(plan.solvers[plan.job(number).solver], BoxLM)
         and plan.posture is None
         and plan.budget.seconds is None
     )
 
 
-def _run_kernel(
-    prepared: Any, found: ProblemSet, indices: Integers, start: Start | None
-) -> tuple[Array, Integers, Integers, Integers]:
-    """One call of the compiled kernel: answers, codes, iterations and further starts."""
-    from optik.compiled.core import tolerances
-
-    core, solver, n = prepared.core, prepared.solver, found.robot.n
-    rotations = np.empty(0)
+def _batch(solver: BoxLM, found: ProblemSet, indices: Integers, plan: Plan) -> Batch:
+    """The set's problems through the compiled solver, from the plan's start, on this thread."""
     # Normalised row by row as `Target` does it: another order of summing is another last bit.
+    quaternions = axes = None
     if found.quaternions is not None:
-        rotations = np.array([canonical_quaternion(row) for row in found.quaternions[indices]])
+        quaternions = np.array([canonical_quaternion(row) for row in found.quaternions[indices]])
     elif found.axes is not None:
-        rotations = np.array(
-            [row / np.linalg.norm(row) for row in found.axes[indices].reshape(-1, 3)]
-        )
-    if start is None and found.starts is not None:
-        q_init = found.starts[indices].reshape(-1)
-    else:
-        q_init = found.start(start)
-    asked = np.ones(4)
-    asked[:2] = tolerances(found.spec.position_tolerance, found.spec.rotation_tolerance)
-    asked[3] = 1.0 if solver.rotation_weight is None else solver.rotation_weight
-    q = np.empty(len(indices) * n)
-    words = np.empty(len(indices), dtype=np.int64)
-    steps = prepared.budget.iterations * (1 + prepared.budget.restarts)
-    core.solve_rows(
-        found.positions[indices].reshape(-1),
-        rotations.reshape(-1),
-        asked, q_init, q, words, np.empty(3 * len(indices)),
-        last=1 if solver.starts == "given" else steps + 1, steps=steps,
+        rows = found.axes[indices].reshape(-1, 3)
+        axes = np.array([row / np.linalg.norm(row) for row in rows]).reshape(-1, 6)
+    q_init = found.start(plan.start)
+    if plan.start is None and found.starts is not None:
+        q_init = found.starts[indices]
+    return solve_batch(
+        found.robot, found.positions[indices], quaternions, axes=axes,
+        q_init=q_init,
+        solver=solver, tolerance=found.spec.tolerance(), budget=plan.budget, threads=1,
     )  # fmt: skip
-    return q.reshape(-1, n), words & 15, (words >> 4) & ((1 << 30) - 1), words >> 34
 
 
 def _solve(bench: Bench, group: list[int]) -> tuple[pa.Table | None, list[int]]:
@@ -180,15 +169,17 @@ def _solve(bench: Bench, group: list[int]) -> tuple[pa.Table | None, list[int]]:
     place, _, k, repeat = plan.job(group[0])
     found = plan.sets[place]
     prepared, setup_time, fresh = bench.prepared(group[0])
-    if not hasattr(prepared, "core"):
+    solver = seeded(plan.solvers[k], plan.budget, plan.seed + repeat)
+    if isinstance(prepared, str) or not isinstance(solver, BoxLM):
         return None, []
     indices = np.array([plan.job(n).problem for n in group])
     bench.mark(group[0], IN_BULK)
     if fresh:
-        _run_kernel(prepared, found, indices[:1], plan.start)  # thrown away
+        _batch(solver, found, indices[:1], plan)  # thrown away
     began = time.perf_counter()
-    q, codes, steps, starts = _run_kernel(prepared, found, indices, plan.start)
+    batch = _batch(solver, found, indices, plan)
     solve_time = (time.perf_counter() - began) / len(group)
+    q = batch.q
     began = time.perf_counter()
     position, rotation, violation = judge_arrays(found, indices, q)
     tolerance = found.spec.tolerance()
@@ -203,7 +194,7 @@ def _solve(bench: Bench, group: list[int]) -> tuple[pa.Table | None, list[int]]:
         solved[i] = evaluate(problem, q[i]).solved
     judge_time = (time.perf_counter() - began) / len(group)
     # What is not solved goes the ordinary way, which knows what to say of it.
-    keep = np.flatnonzero(solved & (codes == 0))
+    keep = np.flatnonzero(solved & batch.solved)
     if not keep.size:
         return None, []
     robot, q = found.robot, q[keep]
@@ -226,9 +217,9 @@ def _solve(bench: Bench, group: list[int]) -> tuple[pa.Table | None, list[int]]:
         "cost": 0.5 * (position[keep] ** 2 + rotation[keep] ** 2),
         "posture_distance": np.sqrt(((q - robot.q_mid) ** 2).sum(axis=1)),
         "joints_at_limit": ((q <= robot.lower) | (q >= robot.upper)).sum(axis=1),
-        "iterations": steps[keep],
-        "evaluations": (steps + starts + 1)[keep],
-        "restarts": starts[keep],
+        "iterations": batch.iterations[keep],
+        "evaluations": (batch.iterations + batch.restarts + 1)[keep],
+        "restarts": batch.restarts[keep],
         "setup_time": setup_time,
         "solve_time": solve_time,
         "judge_time": judge_time,

@@ -27,7 +27,7 @@ import pyarrow.compute as pc
 
 from optik.benchmark.columns import COLUMNS
 from optik.benchmark.plan import Plan
-from optik.benchmark.rows import csv_bytes, read_csv, read_rows, to_frame, write_rows
+from optik.benchmark.rows import csv_bytes, joined, read_csv, read_rows, to_frame, write_rows
 from optik.errors import BenchmarkError
 
 _SYNC_EVERY = 1.0
@@ -44,7 +44,7 @@ def read_run(folder: str | Path) -> pd.DataFrame:
     parts = [t for t in (read_rows(folder), read_journal(folder / "journal.csv")) if t is not None]
     if not parts:
         raise BenchmarkError(f"there is no run in {folder}: no rows.csv, rows.parquet, journal.csv")
-    frame = to_frame(pa.concat_tables(parts))
+    frame = to_frame(joined(parts))
     return with_attributes(frame, read_settings(folder))
 
 
@@ -164,7 +164,7 @@ class Journal:
 
     def fold(self) -> Path:
         """Puts all rows in order into `rows.csv` or `rows.parquet` and removes the journal."""
-        table = pa.concat_tables(self._parts())
+        table = joined(self._parts())
         _, first = np.unique(self._numbers(table), return_index=True)
         try:
             path = write_rows(table.take(pa.array(first)), self.folder)
@@ -260,5 +260,7 @@ class Journal:
 
 
 def _index(column: Any, names: list[str]) -> np.ndarray:
+    if pa.types.is_dictionary(column.type):
+        column = column.cast(pa.string())
     found = pc.index_in(column, value_set=pa.array(names, type=pa.string()))
     return np.asarray(pc.fill_null(found, -1).to_numpy(), dtype=np.int64)

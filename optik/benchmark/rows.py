@@ -19,6 +19,14 @@ from optik.benchmark.columns import COLUMNS, FIELDS, Row
 SCHEMA = pa.schema(
     [(name, getattr(pa, kind + "_" * (kind == "bool"))()) for name, kind, _ in FIELDS]
 )
+# Text that many rows share is kept once while rows are read, sorted and written.
+_SHARED = {name for name, kind, _ in FIELDS if kind == "string" and name != "q"}
+_COMPACT = pa.schema(
+    [
+        pa.field(f.name, pa.dictionary(pa.int32(), f.type)) if f.name in _SHARED else f
+        for f in SCHEMA
+    ]
+)
 PARQUET_ABOVE = 100_000
 
 
@@ -31,8 +39,14 @@ def to_table(rows: Sequence[Row]) -> pa.Table:
 
 
 def to_frame(table: pa.Table) -> pd.DataFrame:
-    """The pandas frame of an Arrow table."""
-    return table.to_pandas(self_destruct=True, split_blocks=True)
+    """The pandas frame of an Arrow table, which is used up."""
+    columns = {}
+    while table.num_columns:
+        name, column = table.column_names[0], table.column(0)
+        table = table.remove_column(0)
+        columns[name] = column.cast(SCHEMA.field(name).type).to_pandas()
+        del column
+    return pd.DataFrame(columns, copy=False)
 
 
 def csv_bytes(table: pa.Table, *, header: bool) -> bytes:
@@ -49,9 +63,14 @@ def read_csv(source: Path | io.BytesIO, *, header: bool = True) -> pa.Table:
         source,
         read_options=arrow_csv.ReadOptions(column_names=None if header else list(COLUMNS)),
         convert_options=arrow_csv.ConvertOptions(
-            column_types=SCHEMA, null_values=[], strings_can_be_null=False
+            column_types=_COMPACT, null_values=[], strings_can_be_null=False
         ),
     )
+
+
+def joined(tables: Sequence[pa.Table]) -> pa.Table:
+    """One table of several, whether or not their shared text is kept once."""
+    return pa.concat_tables([t.cast(_COMPACT) for t in tables]).unify_dictionaries()
 
 
 def write_rows(table: pa.Table, folder: Path) -> Path:
@@ -80,7 +99,7 @@ def read_rows(folder: Path) -> pa.Table | None:
     if (folder / "rows.parquet").is_file():
         from pyarrow import parquet
 
-        return parquet.read_table(folder / "rows.parquet", schema=SCHEMA)
+        return parquet.read_table(folder / "rows.parquet", read_dictionary=sorted(_SHARED))
     if (folder / "rows.csv").is_file():
         return read_csv(folder / "rows.csv")
     return None

@@ -79,10 +79,8 @@ class DiesInBulk(BoxLM):
 
     name: ClassVar[str] = "dies-in-bulk"
 
-    def prepare(self, robot, shape, budget):
-        prepared = super().prepare(robot, shape, budget)
-        prepared.core = Fragile(prepared.core)
-        return prepared
+    def core(self, robot, shape):
+        return Fragile(super().core(robot, shape))
 
 
 class Fragile:
