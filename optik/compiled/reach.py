@@ -17,15 +17,6 @@ REACHED, PROVED, OUT_OF_BOXES = 0, 1, 2
 
 
 @numba.njit(cache=True, nogil=True, error_model="numpy")
-def _turn(R: Array, v: Array) -> None:
-    """Replaces v by R v."""
-    x, y, z = v[0], v[1], v[2]
-    v[0] = R[0, 0] * x + R[0, 1] * y + R[0, 2] * z
-    v[1] = R[1, 0] * x + R[1, 1] * y + R[1, 2] * z
-    v[2] = R[2, 0] * x + R[2, 1] * y + R[2, 2] * z
-
-
-@numba.njit(cache=True, nogil=True, error_model="numpy")
 def _least(
     n0: float,
     n1: float,
@@ -90,6 +81,126 @@ def _most(
 
 
 @numba.njit(cache=True, nogil=True, error_model="numpy")
+def _ball(
+    hinge: Array,
+    axis: Array,
+    offset: Array,
+    rotation: Array,
+    tool: Array,
+    swept: int,
+    middle: Array,
+    half: Array,
+    reach: Array,
+    center: Array,
+) -> float:
+    """Radius of a ball that holds every tool position; fills its centre and `reach`."""
+    x, y, z = tool[0], tool[1], tool[2]
+    radius = 0.0
+    for j in range(len(hinge) - 1, swept - 1, -1):
+        ax, ay, az = axis[j, 0], axis[j, 1], axis[j, 2]
+        u, h = middle[j], half[j]
+        if hinge[j] > 0.5:
+            along = ax * x + ay * y + az * z
+            vx, vy, vz = x - along * ax, y - along * ay, z - along * az
+            rho = np.sqrt(vx * vx + vy * vy + vz * vz)
+            reach[j] = rho + radius
+            x, y, z = along * ax, along * ay, along * az
+            if h >= 0.5 * np.pi:
+                radius += rho
+            else:
+                k, s = np.cos(h) * np.cos(u), np.cos(h) * np.sin(u)
+                x += k * vx + s * (ay * vz - az * vy)
+                y += k * vy + s * (az * vx - ax * vz)
+                z += k * vz + s * (ax * vy - ay * vx)
+                radius += rho * np.sin(h)
+        else:
+            reach[j] = 1.0
+            x, y, z = x + u * ax, y + u * ay, z + u * az
+            radius += h
+        R, o = rotation[j], offset[j]
+        x, y, z = (
+            o[0] + R[0, 0] * x + R[0, 1] * y + R[0, 2] * z,
+            o[1] + R[1, 0] * x + R[1, 1] * y + R[1, 2] * z,
+            o[2] + R[2, 0] * x + R[2, 1] * y + R[2, 2] * z,
+        )
+    center[0], center[1], center[2] = x, y, z
+    return radius
+
+
+@numba.njit(cache=True, nogil=True, error_model="numpy")
+def _middle(
+    hinge: Array,
+    axis: Array,
+    offset: Array,
+    rotation: Array,
+    tool: Array,
+    swept: int,
+    middle: Array,
+    place: Array,
+    lever: Array,
+    across: Array,
+    link: Array,
+) -> None:
+    """Poses the arm at the middle of a box; fills `place` (last row: the tool) and what follows."""
+    m = len(hinge)
+    R, S = np.eye(3), np.empty((3, 3))
+    x, y, z = 0.0, 0.0, 0.0
+    for j in range(swept, m):
+        o, A, a, u = offset[j], rotation[j], axis[j], middle[j]
+        x, y, z = (
+            x + R[0, 0] * o[0] + R[0, 1] * o[1] + R[0, 2] * o[2],
+            y + R[1, 0] * o[0] + R[1, 1] * o[1] + R[1, 2] * o[2],
+            z + R[2, 0] * o[0] + R[2, 1] * o[1] + R[2, 2] * o[2],
+        )
+        cosine, sine = (np.cos(u), np.sin(u)) if hinge[j] > 0.5 else (1.0, 0.0)
+        for r in range(3):
+            b0 = R[r, 0] * A[0, 0] + R[r, 1] * A[1, 0] + R[r, 2] * A[2, 0]
+            b1 = R[r, 0] * A[0, 1] + R[r, 1] * A[1, 1] + R[r, 2] * A[2, 1]
+            b2 = R[r, 0] * A[0, 2] + R[r, 1] * A[1, 2] + R[r, 2] * A[2, 2]
+            along = b0 * a[0] + b1 * a[1] + b2 * a[2]
+            lever[j, r] = along  # the axis, for now
+            k = (1.0 - cosine) * along
+            # A row times Rot(a, u): b cos + a (a . b) (1 - cos) + (b x a) sin.
+            S[r, 0] = b0 * cosine + k * a[0] + sine * (b1 * a[2] - b2 * a[1])
+            S[r, 1] = b1 * cosine + k * a[1] + sine * (b2 * a[0] - b0 * a[2])
+            S[r, 2] = b2 * cosine + k * a[2] + sine * (b0 * a[1] - b1 * a[0])
+        for r in range(3):
+            for c in range(3):
+                R[r, c] = S[r, c]
+        place[j, 0], place[j, 1], place[j, 2] = x, y, z
+        if hinge[j] < 0.5:
+            x, y, z = x + u * lever[j, 0], y + u * lever[j, 1], z + u * lever[j, 2]
+    for r in range(3):
+        place[m, r] = R[r, 0] * tool[0] + R[r, 1] * tool[1] + R[r, 2] * tool[2]
+    place[m, 0] += x
+    place[m, 1] += y
+    place[m, 2] += z
+    fx, fy, fz = 0.0, 0.0, 0.0  # the part of the links further out that this joint does not turn
+    for j in range(m - 1, swept - 1, -1):
+        fx += place[j + 1, 0] - place[j, 0]
+        fy += place[j + 1, 1] - place[j, 1]
+        fz += place[j + 1, 2] - place[j, 2]
+        if hinge[j] < 0.5:
+            continue
+        ax, ay, az = lever[j, 0], lever[j, 1], lever[j, 2]
+        vx, vy, vz = place[m, 0] - place[j, 0], place[m, 1] - place[j, 1], place[m, 2] - place[j, 2]
+        lever[j, 0], lever[j, 1], lever[j, 2] = (
+            ay * vz - az * vy,
+            az * vx - ax * vz,
+            ax * vy - ay * vx,
+        )
+        along = ax * vx + ay * vy + az * vz
+        across[j, 0], across[j, 1], across[j, 2] = (
+            vx - along * ax,
+            vy - along * ay,
+            vz - along * az,
+        )
+        along = ax * fx + ay * fy + az * fz
+        link[j, 0], link[j, 1], link[j, 2] = fx - along * ax, fy - along * ay, fz - along * az
+        fx, fy, fz = along * ax, along * ay, along * az
+
+
+@numba.njit(cache=True, nogil=True, error_model="numpy")
 def _bound(
     hinge: Array,
     axis: Array,
@@ -102,108 +213,18 @@ def _bound(
     axial: float,
     middle: Array,
     half: Array,
+    enough: float,
     reach: Array,
+    place: Array,
     lever: Array,
     across: Array,
     link: Array,
 ) -> tuple[float, float]:
-    """Lower bound over one box and the distance at its middle; fills the last four arrays."""
+    """Lower bound over one box, and the distance at its middle unless the ball was enough."""
     m = len(hinge)
-    cx, cy, cz = tool[0], tool[1], tool[2]  # centre of a ball that holds every tool position
-    px, py, pz = tool[0], tool[1], tool[2]  # tool position at the middle of the box
-    fx, fy, fz = tool[0], tool[1], tool[2]  # what does not turn with the joint that comes next
-    T, S = np.empty((3, 3)), np.empty((3, 3))
-    radius = 0.0
-    for j in range(m - 1, swept - 1, -1):
-        ax, ay, az = axis[j, 0], axis[j, 1], axis[j, 2]
-        u, h = middle[j], half[j]
-        T[:] = 0.0  # the joint's own rotation at the middle of its range
-        T[0, 0] = T[1, 1] = T[2, 2] = 1.0
-        if hinge[j] > 0.5:
-            along = ax * cx + ay * cy + az * cz
-            vx, vy, vz = cx - along * ax, cy - along * ay, cz - along * az
-            rho = np.sqrt(vx * vx + vy * vy + vz * vz)
-            reach[j] = rho + radius
-            cu, su = np.cos(u), np.sin(u)
-            e = 1.0 - cu
-            T[0, 0], T[0, 1], T[0, 2] = (
-                cu + e * ax * ax,
-                e * ax * ay - su * az,
-                e * ax * az + su * ay,
-            )
-            T[1, 0], T[1, 1], T[1, 2] = (
-                e * ax * ay + su * az,
-                cu + e * ay * ay,
-                e * ay * az - su * ax,
-            )
-            T[2, 0], T[2, 1], T[2, 2] = (
-                e * ax * az - su * ay,
-                e * ay * az + su * ax,
-                cu + e * az * az,
-            )
-            if h >= 0.5 * np.pi:
-                cx, cy, cz = along * ax, along * ay, along * az
-                radius += rho
-            else:
-                k = np.cos(h)
-                wx, wy, wz = ay * vz - az * vy, az * vx - ax * vz, ax * vy - ay * vx
-                cx = along * ax + k * (cu * vx + su * wx)
-                cy = along * ay + k * (cu * vy + su * wy)
-                cz = along * az + k * (cu * vz + su * wz)
-                radius += rho * np.sin(h)
-            along = ax * px + ay * py + az * pz
-            vx, vy, vz = px - along * ax, py - along * ay, pz - along * az
-            wx, wy, wz = ay * vz - az * vy, az * vx - ax * vz, ax * vy - ay * vx
-            px = along * ax + cu * vx + su * wx
-            py = along * ay + cu * vy + su * wy
-            pz = along * az + cu * vz + su * wz
-            # d tool / d u = axis x tool, and -d2 tool / du2, carried inwards through the frames.
-            lever[j, 0], lever[j, 1] = ay * pz - az * py, az * px - ax * pz
-            lever[j, 2] = ax * py - ay * px
-            side = ax * fx + ay * fy + az * fz
-            vx, vy, vz = fx - side * ax, fy - side * ay, fz - side * az
-            wx, wy, wz = ay * vz - az * vy, az * vx - ax * vz, ax * vy - ay * vx
-            link[j, 0], link[j, 1] = cu * vx + su * wx, cu * vy + su * wy
-            link[j, 2] = cu * vz + su * wz
-            fx, fy, fz = side * ax, side * ay, side * az
-            across[j, 0], across[j, 1], across[j, 2] = (
-                px - along * ax,
-                py - along * ay,
-                pz - along * az,
-            )
-        else:
-            reach[j] = 1.0
-            cx, cy, cz = cx + u * ax, cy + u * ay, cz + u * az
-            px, py, pz = px + u * ax, py + u * ay, pz + u * az
-            fx, fy, fz = fx + u * ax, fy + u * ay, fz + u * az
-            radius += h
-            lever[j, 0], lever[j, 1], lever[j, 2] = ax, ay, az
-        R, o = rotation[j], offset[j]
-        cx, cy, cz = (
-            o[0] + R[0, 0] * cx + R[0, 1] * cy + R[0, 2] * cz,
-            o[1] + R[1, 0] * cx + R[1, 1] * cy + R[1, 2] * cz,
-            o[2] + R[2, 0] * cx + R[2, 1] * cy + R[2, 2] * cz,
-        )
-        px, py, pz = (
-            o[0] + R[0, 0] * px + R[0, 1] * py + R[0, 2] * pz,
-            o[1] + R[1, 0] * px + R[1, 1] * py + R[1, 2] * pz,
-            o[2] + R[2, 0] * px + R[2, 1] * py + R[2, 2] * pz,
-        )
-        fx, fy, fz = (
-            o[0] + R[0, 0] * fx + R[0, 1] * fy + R[0, 2] * fz,
-            o[1] + R[1, 0] * fx + R[1, 1] * fy + R[1, 2] * fz,
-            o[2] + R[2, 0] * fx + R[2, 1] * fy + R[2, 2] * fz,
-        )
-        # Everything further out is seen from before this joint from now on.
-        for r in range(3):
-            for c in range(3):
-                S[r, c] = R[r, 0] * T[0, c] + R[r, 1] * T[1, c] + R[r, 2] * T[2, c]
-        for i in range(j, m):
-            Q = R if i == j else S
-            _turn(Q, lever[i])
-            _turn(Q, across[i])
-            _turn(Q, link[i])
-
+    radius = _ball(hinge, axis, offset, rotation, tool, swept, middle, half, reach, place[m])
+    cx, cy, cz = place[m, 0], place[m, 1], place[m, 2]
+    px, py, pz = cx, cy, cz
     coupling, outer = 0.0, 0.0  # what the joints do to each other's effect
     for j in range(m - 1, swept - 1, -1):
         chord = 2.0 * np.sin(0.5 * half[j]) if hinge[j] > 0.5 else half[j]
@@ -217,6 +238,10 @@ def _bound(
             rows[2] * (cz - target[2]),
         )
         first = np.sqrt(dx * dx + dy * dy + dz * dz) - radius
+        if first > enough:
+            return first, np.inf
+        _middle(hinge, axis, offset, rotation, tool, swept, middle, place, lever, across, link)
+        px, py, pz = place[m, 0], place[m, 1], place[m, 2]
         dx, dy, dz = (
             rows[0] * (px - target[0]),
             rows[1] * (py - target[1]),
@@ -252,6 +277,12 @@ def _bound(
                 distance = np.sqrt((rho - tr) * (rho - tr) + 4.0 * rho * tr * s * s + gap * gap)
             if pick == 0:
                 first = distance - radius
+                if first > enough:
+                    return first, np.inf
+                _middle(
+                    hinge, axis, offset, rotation, tool, swept, middle, place, lever, across, link
+                )
+                px, py, pz = place[m, 0], place[m, 1], place[m, 2]
                 continue
             d = distance
             if d <= 0.0 or rho <= 0.0:
@@ -286,6 +317,8 @@ def _bound(
                     n0, n1, n2 = nr * ux + na * ax, nr * uy + na * ay, nr * uz + na * az
                     value += _least(n0, n1, n2, hinge, lever, across, link, half, swept, coupling)
                     second = max(second, value)
+                    if second > enough:
+                        break
             else:
                 # The nearest end of the arc of targets, and the arc's support in that direction.
                 turn = h if cross > 0.0 else -h
@@ -352,13 +385,14 @@ def search_boxes(
     mids, halves = np.empty((depth, m)), np.empty((depth, m))
     nodes = np.empty(depth, dtype=np.int64)
     reach, lever = np.zeros(m), np.zeros((m, 3))
-    across, link = np.zeros((m, 3)), np.zeros((m, 3))
+    across, link, place = np.zeros((m, 3)), np.zeros((m, 3)), np.zeros((m + 1, 3))
+    here, width = np.empty(m), np.empty(m)
     mids[0], halves[0], nodes[0] = middle, half, 0
     top, used, lowest = 1, 1, np.inf
     while top > 0:
         top -= 1
         k = nodes[top]
-        here, width = mids[top].copy(), halves[top].copy()
+        here[:], width[:] = mids[top], halves[top]
         bound, distance = _bound(
             hinge,
             axis,
@@ -371,7 +405,10 @@ def search_boxes(
             axial,
             here,
             width,
+            # The whole is looked at closely: often it is the only box, and the bound is told.
+            np.inf if used == 1 else threshold,
             reach,
+            place,
             lever,
             across,
             link,

@@ -166,11 +166,13 @@ class Cut:
 
     Attributes:
         tree: the tree, or None.
+        bound: what the replay of the tree can be relied on to confirm [m].
         reached: whether some box's middle lies within the tolerance of the target.
         boxes: how many boxes were looked at.
     """
 
     tree: Tree | None
+    bound: float
     reached: bool
     boxes: int
 
@@ -180,7 +182,7 @@ def search(path: Path, goal: Goal, *, most: int) -> Cut:
     from optik.compiled.reach import PROVED, REACHED, search_boxes
 
     s = sweep_of(path, goal)
-    outcome, joint, child, _ = search_boxes(
+    outcome, joint, child, lowest = search_boxes(
         s.hinge,
         s.axis,
         s.offset,
@@ -193,11 +195,11 @@ def search(path: Path, goal: Goal, *, most: int) -> Cut:
         s.middle,
         s.half,
         # A margin of its own, so that the replay's rounding cannot tip a box over.
-        goal.position_tolerance + 2.0 * ROUNDING,
+        goal.position_tolerance + 3.0 * ROUNDING,
         goal.position_tolerance,
         most,
     )
     tree = None
     if outcome == PROVED:
         tree = Tree(tuple(joint.tolist()), tuple(child.tolist()))
-    return Cut(tree, outcome == REACHED, len(joint))
+    return Cut(tree, float(lowest) - 2.0 * ROUNDING, outcome == REACHED, len(joint))

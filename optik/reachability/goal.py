@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import weakref
 from dataclasses import dataclass, replace
 
 import numpy as np
 
 from optik.chain import axis_rotation
+from optik.kinematics import Frame
 from optik.pose import Array, frozen
 from optik.problem import ALL_ROWS, Problem
 from optik.reachability.path import Path, path_between
 from optik.residual import rotation_of
+from optik.robot import Robot
 
 
 @dataclass(frozen=True, eq=False)
@@ -39,11 +42,20 @@ class Goal:
         return self.rotation is None and self.axis is None
 
 
-def path_and_goal(problem: Problem, index: int) -> tuple[Path, Goal]:
+_PATHS: weakref.WeakKeyDictionary[Robot, dict[tuple[Frame, Frame | None, bool], Path]]
+_PATHS = weakref.WeakKeyDictionary()
+
+
+def path_and_goal(problem: Problem, index: int, *, anew: bool = False) -> tuple[Path, Goal]:
     """Returns the path and the goal of the problem's target number `index`.
 
     A rotation of which only some rows count is left out altogether: what is then proved is more
     than what was asked.
+
+    Args:
+        problem: the problem.
+        index: which of its targets.
+        anew: fold the path out of the model now, even if this robot's is known.
     """
     target, shape = problem.targets[index], problem.shape.targets[index]
     whole = shape.mask[3:] == ALL_ROWS[3:]
@@ -56,8 +68,15 @@ def path_and_goal(problem: Problem, index: int) -> tuple[Path, Goal]:
         position_tolerance=problem.tolerance.position,
         rotation_tolerance=problem.tolerance.rotation,
     )
-    path = path_between(problem.robot, shape.frame, shape.relative_to)
-    return (without_idle_joints(path) if goal.position_only else path), goal
+    key = (shape.frame, shape.relative_to, goal.position_only)
+    known = _PATHS.setdefault(problem.robot, {})
+    path = None if anew else known.get(key)
+    if path is None:
+        path = path_between(problem.robot, shape.frame, shape.relative_to)
+        if goal.position_only:
+            path = without_idle_joints(path)
+        known[key] = path
+    return path, goal
 
 
 def without_idle_joints(path: Path) -> Path:

@@ -90,7 +90,7 @@ class Proof:
             and self.bound > self.position_tolerance
         ):
             return False
-        path, goal = path_and_goal(self.problem, self.target)
+        path, goal = path_and_goal(self.problem, self.target, anew=True)
         if not path.steps:
             return False
         if self.kind == "boxes":
