@@ -27,7 +27,7 @@ from optik.benchmark.plan import Plan
 from optik.benchmark.rows import SCHEMA
 from optik.evaluation import evaluate
 from optik.kinematics import Kinematics
-from optik.pose import Array, canonical_quaternion
+from optik.pose import Array
 from optik.problem_sets import ProblemSet
 from optik.result import Claim
 from optik.solvers.box_lm import BoxLM
@@ -150,7 +150,7 @@ def _batch(solver: BoxLM, found: ProblemSet, indices: Integers, plan: Plan) -> B
     # Normalised row by row as `Target` does it: another order of summing is another last bit.
     quaternions = axes = None
     if found.quaternions is not None:
-        quaternions = np.array([canonical_quaternion(row) for row in found.quaternions[indices]])
+        quaternions = _canonical(found.quaternions[indices])
     elif found.axes is not None:
         rows = found.axes[indices].reshape(-1, 3)
         axes = np.array([row / np.linalg.norm(row) for row in rows]).reshape(-1, 6)
@@ -162,6 +162,14 @@ def _batch(solver: BoxLM, found: ProblemSet, indices: Integers, plan: Plan) -> B
         q_init=q_init,
         solver=solver, tolerance=found.spec.tolerance(), budget=plan.budget, threads=1,
     )  # fmt: skip
+
+
+def _canonical(quaternions: Array) -> Array:
+    """What `canonical_quaternion` makes of each row, to the bit."""
+    norms = np.sqrt([row.dot(row) for row in quaternions])
+    q = quaternions / norms[:, None]
+    first = q[np.arange(len(q)), np.argmax(np.abs(q) > 0.0, axis=1)]
+    return np.where(first[:, None] > 0, q, -q) + 0.0
 
 
 def _solve(bench: Bench, group: list[int]) -> tuple[pa.Table | None, list[int]]:

@@ -8,7 +8,7 @@ import os
 import platform
 import subprocess
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, fields
 from datetime import UTC, datetime
 from functools import cache
 from pathlib import Path
@@ -49,7 +49,7 @@ def environment(
         "blas_threads": {t["internal_api"]: t["num_threads"] for t in threadpool_info()},
         "packages": {name: v for name in PACKAGES if (v := _version(name)) is not None},
         "git": _git_state(),
-        "solvers": [{"solver": str(s), "options": asdict(s)} for s in solvers],
+        "solvers": [{"solver": str(s), "options": _options(s)} for s in solvers],
         "budget": None if budget is None else asdict(budget),
         "settings": {} if settings is None else dict(settings),
     }
@@ -84,6 +84,11 @@ def write_json(path: Path, content: Mapping[str, Any]) -> None:
 def now() -> str:
     """The time, as results write it."""
     return datetime.now(UTC).isoformat(timespec="seconds")
+
+
+def _options(solver: Solver) -> dict[str, Any]:
+    # Not `asdict`, which would copy whatever a researcher's own solver holds.
+    return {f.name: getattr(solver, f.name) for f in fields(solver)}
 
 
 @cache

@@ -55,13 +55,13 @@ class Here(Crew):
 
     def __init__(self, plan: Plan) -> None:
         super().__init__()
-        self.plan = plan
+        self._bench = Bench(plan)
 
     def work(self, ranges: Iterator[range]) -> Iterator[Block]:
         """See `Crew.work`."""
-        chunks = _Chunks(ranges, self.plan, workers=1)
+        chunks = _Chunks(ranges, self._bench.plan, workers=1)
         while chunk := chunks.next():
-            for block in _blocks(self.plan, chunk):
+            for block in _blocks(self._bench, chunk):
                 chunks.count(len(block[0]))
                 yield block
 
@@ -241,7 +241,7 @@ class _LocalCrew(Pool, AbstractContextManager["_LocalCrew"]):
             bench = getattr(self._mine, "bench", None)
             if bench is None:
                 bench = self._mine.bench = Bench(self.plan)
-            for block in _bench_blocks(bench, chunk):
+            for block in _blocks(bench, chunk):
                 self._queue.put(block)
             return []
         supervisor: Supervisor | None = getattr(self._mine, "supervisor", None)
@@ -274,20 +274,13 @@ def _work(
         kept = _LOCAL.kept = ((key, isolate, kill_after), worker)
     worker = kept[1]
     if isinstance(worker, Bench):
-        return list(_bench_blocks(worker, chunk))
+        return list(_blocks(worker, chunk))
     blocks: list[Block] = []
     worker.work(chunk, blocks.append)
     return blocks
 
 
-def _blocks(plan: Plan, chunk: Sequence[int]) -> Iterator[Block]:
-    kept = getattr(_LOCAL, "here", None)
-    if kept is None or kept.plan is not plan:
-        kept = _LOCAL.here = Bench(plan)
-    return _bench_blocks(kept, chunk)
-
-
-def _bench_blocks(bench: Bench, chunk: Sequence[int]) -> Iterator[Block]:
+def _blocks(bench: Bench, chunk: Sequence[int]) -> Iterator[Block]:
     from optik.benchmark.bulk import bulk_block
 
     numbers = list(chunk)

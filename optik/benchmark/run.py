@@ -16,11 +16,14 @@ The parts, each readable alone:
 from __future__ import annotations
 
 import contextlib
+import json
+import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Executor
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pandas as pd
 import pyarrow as pa
 
@@ -157,8 +160,6 @@ class _Sink(contextlib.AbstractContextManager["_Sink"]):
         if self.journal is None:
             yield range(len(self.plan))
             return
-        import numpy as np
-
         edges = np.flatnonzero(np.diff(np.concatenate(([1], self.journal.done, [1]))))
         for first, last in edges.reshape(-1, 2).tolist():
             yield range(first, last)
@@ -209,10 +210,12 @@ class _Sink(contextlib.AbstractContextManager["_Sink"]):
         if self.journal is None:
             return
         if kind is not None and self.journal.folder.is_dir():
+            said = (
+                f"stopped by {kind.__name__} with {self.journal.rows} of {len(self.plan)} rows in "
+                f"{self.folder}; resume goes on from there"
+            )
             with contextlib.suppress(OSError):
-                self._say(
-                    f"stopped by {kind.__name__} with {self.journal.rows} rows; resume goes on"
-                )
+                self._say(said, aloud=issubclass(kind, KeyboardInterrupt))
         with contextlib.suppress(OSError):
             self.journal.close()
 
@@ -232,8 +235,6 @@ class _Sink(contextlib.AbstractContextManager["_Sink"]):
 
     def _say(self, what: str, *, aloud: bool = False) -> None:
         if aloud:
-            import sys
-
             print(f"optik: {what}", file=sys.stderr)
         if self.folder is not None:
             with (self.folder / "log.txt").open("a") as log:
@@ -263,8 +264,6 @@ def _table(rows: list[Row] | bytes) -> pa.Table:
 
 
 def _sessions(path: Path) -> list[Any]:
-    import json
-
     try:
         return list(json.loads(path.read_text())["sessions"])
     except (OSError, KeyError, ValueError):

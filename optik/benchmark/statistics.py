@@ -276,11 +276,6 @@ def data_profile(evaluations: ArrayLike, dimension: ArrayLike, *, at: ArrayLike)
     return np.column_stack([success_curve(groups[:, s], at=at) for s in range(t.shape[1])])
 
 
-def quantile_label(q: float) -> str:
-    """Returns "median", "p95", "max" for a quantile, as tables head their columns."""
-    return {0.5: "median", 1.0: "max"}.get(q, f"p{100 * q:g}")
-
-
 def holm_pairs(counts: Sequence[tuple[int, int]]) -> Array:
     """Returns Holm-adjusted exact McNemar p-values of many (gained, lost) pairs."""
     return holm([mcnemar(gained, lost) for gained, lost in counts])

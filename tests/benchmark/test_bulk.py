@@ -15,6 +15,7 @@ from optik.benchmark.bulk import judge_arrays
 from optik.benchmark.columns import TIMES
 from optik.benchmark.run import run
 from optik.evaluation import evaluate
+from optik.pose import canonical_quaternion
 from optik.solvers.box_lm import BoxLM
 
 ERRORS = ["position_error", "rotation_error", "cost", "posture_distance"]
@@ -62,6 +63,18 @@ def test_bulk_judgement_is_the_judges(name):
         assert position[i] == pytest.approx(verdict.position_error, abs=1e-13)
         assert rotation[i] == pytest.approx(verdict.rotation_error, abs=1e-13)
         assert violation[i] == verdict.limit_violation
+
+
+def test_bulk_quaternions_are_those_of_a_target():
+    rng = np.random.default_rng(4)
+    q = rng.normal(size=(200, 4))
+    q /= np.linalg.norm(q, axis=1, keepdims=True)
+    q[:5, 0] = 0.0
+    q[5] = [-1.0, 0.0, -0.0, 0.0]
+    q *= 1 + rng.uniform(-1e-4, 1e-4, (200, 1))
+    q[:5] /= np.linalg.norm(q[:5], axis=1, keepdims=True)
+    expected = np.array([canonical_quaternion(row) for row in q])
+    assert bulk._canonical(q).tobytes() == expected.tobytes()
 
 
 def test_a_verdict_that_rounding_could_turn_is_the_judges(monkeypatch):
