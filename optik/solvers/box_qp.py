@@ -61,7 +61,7 @@ class BoxQP(Solver):
     """Damped least-squares step with the joint limits inside the QP.
 
     Attributes:
-        backend: what solves the QP; see `optik.solvers.qp.BACKENDS`.
+        backend: what solves the QP: lsq-linear, osqp, cvxpy, mujoco, daqp, piqp, proxqp, clarabel.
         damping: lambda [m/rad, in the units of the weighted Jacobian].
         error_damping: what lambda^2 grows by per unit of cost [1/rad^2].
         hold: how the step is kept short: "trust" (|d_i| <= step_limit inside the QP), "scale"

@@ -327,7 +327,7 @@ def test_installer_is_told_on(tmp_path):
 
 def test_every_peer_folder_is_whole():
     names = sorted(p.parent.name for p in STUDIES.glob("*/worker.py"))
-    assert {"optik-py", "placo", "pytracik", "roboplan", "roboticstoolbox"} <= set(names)
+    assert {"optik-py", "pytracik", "roboplan", "roboticstoolbox"} <= set(names)
     for name in names:
         pinned = [r for r in (STUDIES / name / "requirements.txt").read_text().split() if "==" in r]
         assert pinned, name
