@@ -14,6 +14,7 @@ from typing import Literal
 
 import mujoco
 import numpy as np
+from numpy.polynomial.polynomial import polyroots
 
 from optik.couplings import joint_name
 from optik.errors import RobotError, unknown_name
@@ -114,7 +115,7 @@ def narrow_by_couplings(
         d, j = dependents[c.qpos_address], joint_ids[c.joint]
         if not np.isfinite([ranges.lower[d], ranges.upper[d]]).any():
             continue
-        kept = _intervals(
+        kept = feasible_intervals(
             c, ranges.lower[d], ranges.upper[d], float(ranges.lower[j]), float(ranges.upper[j])
         )
         if not kept:
@@ -130,17 +131,28 @@ def narrow_by_couplings(
             ranges.origin[j] = f"coupled joint {c.name}"
 
 
-def _intervals(
+def feasible_intervals(
     c: Coupling, low: float, high: float, source_low: float, source_high: float
 ) -> list[tuple[float, float]]:
-    """The parts of [source_low, source_high] in which the dependent joint is in [low, high]."""
+    """Finds where a driving joint leaves the joint that follows it inside its range.
+
+    Args:
+        c: the coupling.
+        low: lower limit of the dependent joint [rad or m].
+        high: its upper limit.
+        source_low: lower limit of the driving joint.
+        source_high: its upper limit.
+
+    Returns:
+        The intervals of [source_low, source_high] in which low <= q_c <= high, rising.
+    """
     cuts = {source_low, source_high}
     for bound in (low, high):
         if np.isfinite(bound):
             shifted = np.array(c.coefficients)
             shifted[0] += c.reference - bound
-            shifted = np.trim_zeros(shifted, "b")
-            roots = np.polynomial.polynomial.polyroots(shifted)  # none for a constant
+            constant = not shifted[1:].any()
+            roots = () if constant else polyroots(np.trim_zeros(shifted, "b"))
             real = (float(r.real) + c.source_reference for r in roots if abs(r.imag) < 1e-9)
             cuts |= {r for r in real if source_low < r < source_high}
     ordered = sorted(cuts)

@@ -3,10 +3,14 @@
 import mujoco
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 import optik
 from optik import Robot, Target
 from optik.errors import RobotError
+from optik.joint_limits import feasible_intervals
+from optik.kinematics import Coupling
 from optik.residual import Residual
 from optik.solvers import SOLVERS
 
@@ -252,3 +256,30 @@ def test_the_residual_is_differentiated_through_the_coupling():
     J = residual.at(x).J[:, 0]
     difference = (residual.value(x + h).e - residual.value(x - h).e) / (2 * h)
     np.testing.assert_allclose(-difference, J, atol=1e-9)
+
+
+numbers = st.floats(-2, 2).map(lambda x: round(x, 3))
+
+
+@given(
+    coefficients=st.lists(numbers, min_size=5, max_size=5),
+    low=numbers,
+    width=st.floats(0.01, 3),
+    references=st.tuples(numbers, numbers),
+    source=st.tuples(st.floats(-3, -0.01), st.floats(0.01, 3)),
+)
+@settings(max_examples=300, deadline=None)
+def test_intervals_are_all_and_only_what_the_follower_allows(
+    coefficients, low, width, references, source
+):
+    c = Coupling("b", 0, 0, 0, references[0], references[1], tuple(coefficients))
+    kept = feasible_intervals(c, low, low + width, *source)
+    for a, b in kept:
+        assert source[0] <= a <= b <= source[1]
+        for q in np.linspace(a, b, 41):
+            assert low - 1e-9 <= c.value(float(q)) <= low + width + 1e-9
+        for end in (a, b):  # the ends are inside without any slack
+            assert low <= c.value(end) <= low + width or a == b
+    for q in np.linspace(*source, 301):
+        if low + 1e-6 < c.value(float(q)) < low + width - 1e-6:
+            assert any(a - 1e-9 <= q <= b + 1e-9 for a, b in kept)
