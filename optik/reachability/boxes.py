@@ -144,6 +144,8 @@ class Tree:
         for k, (j, c) in enumerate(zip(self.joint, self.child, strict=True)):
             if k not in boxes:
                 raise ValueError("a node that is no child")
+            if type(j) is not int or type(c) is not int:
+                raise ValueError("a joint or a child that is no integer")
             if j == -1:
                 out.append(k)
                 continue

@@ -98,7 +98,7 @@ class Margin:
             return math.inf
         low, high = 0.0, 2.0 * (1.0 + self.span)
         if self.excludes(high, rotation):
-            return high
+            return high  # nothing is farther from the target than this
         for _ in range(40):
             middle = 0.5 * (low + high)
             if self.excludes(middle, rotation):

@@ -17,7 +17,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -187,10 +187,17 @@ class _Relaxations:
         margin = check(program, self.goal, found.multipliers)
         if margin is None:
             return None
+        multipliers = found.multipliers
         bound = margin.largest(self.goal.rotation_tolerance)
         if bound is None or not bound > self.goal.position_tolerance:
             return None
-        return _Leaf(stage, found.multipliers, margin, bound)
+        if stage == "gap" and self.goal.rotation is not None and bound > 1.0 + margin.span:
+            # No position is that far away: it may be the orientation alone that is out of reach.
+            bare = _without_position(program, multipliers)
+            alone = check(program, self.goal, bare)
+            if alone is not None and alone.excludes(0.0, self.goal.rotation_tolerance):
+                multipliers, margin, bound = bare, alone, math.inf
+        return _Leaf(stage, multipliers, margin, bound)
 
     def _reachable(self) -> bool:
         assert self.moments is not None
@@ -218,6 +225,16 @@ class _Relaxations:
         return _proof(
             self.problem, self.index, self.goal, kind or "relaxation", bound, tree, leaves
         )
+
+
+def _without_position(program: Program, multipliers: Multipliers) -> Multipliers:
+    return replace(
+        multipliers,
+        groups=tuple(
+            tuple(0 for _ in part) if group.name == "position" else part
+            for group, part in zip(program.groups, multipliers.groups, strict=True)
+        ),
+    )
 
 
 def _proof(

@@ -72,3 +72,18 @@ def test_the_sentence_names_the_bound() -> None:
     assert proof is not None
     assert np.isclose(proof.bound, 0.5, atol=2e-9)  # links of 2 and 1, a target at 3.5
     assert "0.5 m" in proof.sentence
+
+
+def test_an_orientation_that_no_position_helps_is_said_to_be_one() -> None:
+    """A planar arm cannot tip its tool over, wherever it stands."""
+    robot = Robot.load("planar2_2_1")
+    inside = robot.forward(robot.q_nominal + 0.3).position
+    problem = Problem(robot, Target(inside, quaternion=[np.sqrt(0.5), np.sqrt(0.5), 0.0, 0.0]))
+    proof = prove_unreachable(problem)
+    assert proof is not None
+    assert proof.kind == "orientation"
+    assert proof.bound == np.inf
+    assert proof.verify()
+    assert "orientation" in proof.sentence
+    assert Proof.from_dict(problem, json.loads(proof.to_json())).verify()
+    assert not dataclasses.replace(proof, kind="relaxation").verify()
