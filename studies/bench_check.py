@@ -263,10 +263,11 @@ def kills(count: int, problems: int, folder: Path) -> Table:
     killed, before, kept = 0, [], {}
     while killed < count:
         process = start()
-        # From before the first row to the middle of things, whatever the machine does.
-        moment = rng.uniform(0.3, 4.0)
+        # Two in ten while it starts, the others once it has gone on: at a random moment then.
+        if rng.random() > 0.2:
+            _wait_for_growth(out / "journal.csv", process)
         try:
-            process.wait(moment)
+            process.wait(rng.uniform(0.0, 1.0))
             break
         except subprocess.TimeoutExpired:
             process.kill()
@@ -304,6 +305,12 @@ def kills(count: int, problems: int, folder: Path) -> Table:
         Column("saved", "rows saved at each kill"),
     )
     return Table("kills", "Killed at random moments and resumed", columns, (line,))
+
+
+def _wait_for_growth(path: Path, process: subprocess.Popen[bytes]) -> None:
+    size = path.stat().st_size if path.exists() else 0
+    while process.poll() is None and not (path.exists() and path.stat().st_size > size + 2000):
+        time.sleep(0.005)
 
 
 def cluster(problems: int) -> Table:
