@@ -93,7 +93,7 @@ def reachable(name: str, count: int, seed: int) -> optik.ProblemSet:
 
 def overhead(rows: int, folder: Path) -> Table:
     """What a row costs beyond the solve and the judgement, in processor time."""
-    found = optik.load_problem_set("arm7_reachable")
+    found = optik.load_problem_set("arm7_reachable").first(min(500, rows // 10))
     prepared = OneMillisecond().prepare(found.robot, None, optik.Budget())
     problem = found.problem(0)
     result = prepared(problem)
@@ -107,12 +107,12 @@ def overhead(rows: int, folder: Path) -> Table:
     ):
         used, walls, counts = [], [], []
         # The difference of two lengths: starting a process and folding are not a row's.
-        for k, repeats in enumerate((1, 1 + max(1, rows // 500))):
+        for k, repeats in enumerate((1, 1 + rows // len(found))):
             given = dict(options)
             if "out" in given:
                 given["out"] = folder / f"overhead_{k}"
             before, began = _processor_seconds(), time.perf_counter()
-            frame = optik.run([found.first(500)], [OneMillisecond()], repeats=repeats, **given)
+            frame = optik.run([found], [OneMillisecond()], repeats=repeats, **given)
             walls.append(time.perf_counter() - began)
             used.append(_processor_seconds() - before)
             counts.append(len(frame))
@@ -355,7 +355,7 @@ def main() -> None:
         folder = Path(name)
         tables = [overhead(500 if quick else 5000, folder)]
         tables += scale(5_000 if quick else 1_000_000, workers, folder)
-        tables.append(kills(2 if quick else 20, 40 if quick else 1000, folder))
+        tables.append(kills(1 if quick else 20, 40 if quick else 1000, folder))
         tables.append(cluster(40 if quick else 1000))
     for table in tables:
         print(to_terminal(table), end="\n\n")

@@ -124,7 +124,7 @@ def check_comparable(frame: pd.DataFrame) -> None:
     for name, part in frame.groupby("problem_set", sort=False, observed=True):
         for condition in ["start", *conditions]:
             values = part.groupby("solver", sort=False, observed=True)[condition].agg(
-                lambda column: " and ".join(sorted({str(v) for v in column}))
+                lambda column: " and ".join(sorted({str(v) for v in column.unique()}))
             )
             if values.nunique() > 1:
                 said = ", ".join(f"{s}: {v}" for s, v in values.items())

@@ -321,3 +321,56 @@ def test_names_that_do_not_exist_are_refused_before_anything_runs(tmp_path):
 def test_only_the_first_two_arguments_are_positional():
     kinds = [p.kind for p in inspect.signature(run).parameters.values()]
     assert kinds.count(inspect.Parameter.POSITIONAL_OR_KEYWORD) == 2
+
+
+def test_a_solvers_first_solve_is_thrown_away():
+    asked = []
+
+    def counting(problem):
+        asked.append(problem.targets[0].position[0])
+        return problem.q_start
+
+    run([FEW], [counting], isolate=False)
+    expected = FEW.positions[:, 0].tolist()
+    assert asked == [expected[0], *expected]
+
+
+def test_one_thread_for_linear_algebra():
+    def looks(problem):
+        from threadpoolctl import threadpool_info
+
+        np.linalg.svd(np.eye(50))
+        found = {t["filepath"]: t["num_threads"] for t in threadpool_info()}
+        if set(found.values()) != {1}:
+            raise RuntimeError(str(found))
+        return problem.q_start
+
+    for isolate in (True, False):
+        assert set(run([FEW], [looks], isolate=isolate)["reason"]) == {"no_progress"}
+
+
+def test_a_pipe_sees_one_line_at_each_end(capsys):
+    run([FEW], ["clamped-dls"], title="trying")
+    out, err = capsys.readouterr()
+    assert out == ""
+    first, last = err.splitlines()
+    assert first == "trying: 6 solves" and last.startswith("trying: 6 solves in ")
+
+
+def test_a_terminal_sees_how_far_it_is_and_how_fast(monkeypatch):
+    import io
+
+    from rich.console import Console
+
+    from optik.benchmark import progress as module
+
+    stream = io.StringIO()
+    monkeypatch.setattr(
+        module, "Console", lambda file: Console(file=stream, force_terminal=True, width=120)
+    )
+    with module.progress("trying", total=10, done=4) as advance:
+        advance()
+        advance(5)
+        time.sleep(0.6)
+    shown = stream.getvalue()
+    assert "trying" in shown and "10/10" in shown and "left" in shown and "/s" in shown
