@@ -57,6 +57,8 @@ def robot_file(name: str | Path) -> RobotFile:
             and the field.
     """
     path = name if isinstance(name, Path) else robot_path(name)
+    if not path.is_file():
+        raise RobotError(f"there is no robot file {str(path)!r}")
     file = read_toml(path, RobotFile, RobotError)
     for field in ("source", "licence"):
         if not getattr(file, field).strip():

@@ -71,7 +71,7 @@ class SetFile(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
         return Robot.load(self.robot, joints=self.joints)
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class ProblemSet:
     """A named list of problems on one robot.
 
@@ -101,6 +101,12 @@ class ProblemSet:
     def __len__(self) -> int:
         return len(self.positions)
 
+    def __repr__(self) -> str:
+        """One line: name, count, kind and robot."""
+        return (
+            f"<ProblemSet {self.name}: {len(self)} {self.spec.target} problems, {self.robot.name}>"
+        )
+
     def first(self, count: int) -> ProblemSet:
         """The same set cut down to its first `count` problems."""
         cut = slice(0, count)
@@ -111,6 +117,7 @@ class ProblemSet:
             quaternions=None if self.quaternions is None else self.quaternions[cut],
             axes=None if self.axes is None else self.axes[cut],
             witnesses=None if self.witnesses is None else self.witnesses[cut],
+            starts=None if self.starts is None else self.starts[cut],
         )
 
     def target(self, i: int) -> Target:

@@ -31,7 +31,7 @@ __all__ = ["Robot", "bundled_robots", "find_frame", "robot_file"]
 _LOCAL = threading.local()
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Robot:
     """Named joints of a model, their limits, a frame and a nominal configuration.
 
@@ -66,6 +66,10 @@ class Robot:
     sampling_upper: Array
     limit_origins: tuple[str, ...] = ()
 
+    def __repr__(self) -> str:
+        """One line: name, joints and frame."""
+        return f"<Robot {self.name}: {', '.join(self.joint_names)}; frame {self.frame}>"
+
     @property
     def frame(self) -> str:
         """Name of the controlled frame."""
@@ -99,7 +103,8 @@ class Robot:
         """Loads a bundled robot by name, or any MuJoCo model.
 
         Args:
-            source: a bundled name, a path to an MJCF or URDF file, an MjSpec or an MjModel.
+            source: a bundled name, a path to an MJCF or URDF file or to a robot.toml, an MjSpec or
+                an MjModel.
             frame: the controlled site, body or geom, by name ("site:tool" picks the kind where
                 two share a name).
             joints: the joints that move, in the order wanted; every hinge and slide joint on the
@@ -134,6 +139,8 @@ class Robot:
         }
         if isinstance(source, str) and source in bundled_robots():
             return cls.from_file(robot_path(source), name=name or source, **options)
+        if isinstance(source, (str, Path)) and Path(source).name == "robot.toml":
+            return cls.from_file(Path(source), name=name, **options)
         if isinstance(source, str) and not Path(source).is_file():
             if source.lstrip().startswith("<"):
                 raise RobotError("load a model's text with mujoco.MjSpec.from_string(text)")

@@ -176,6 +176,8 @@ def test_sets_with_their_own_starts_use_them_unless_told_otherwise():
     for i in (0, 57, 99):
         np.testing.assert_array_equal(pointing.problem(i).q_init, starts[i])
         np.testing.assert_array_equal(pointing.problem(i, start="home").q_init, np.zeros(4))
+    cut = pointing.first(10)
+    assert len(cut) == len(cut.starts) == 10
     with pytest.raises(UnknownNameError, match="home"):
         pointing.start("given")
 

@@ -162,11 +162,14 @@ def robot_folder(tmp_path):
 
 
 def test_a_robot_is_one_folder(robot_folder):
-    robot = Robot.from_file(robot_folder / "robot.toml")
+    robot = Robot.load(robot_folder / "robot.toml")
     original = Robot.load("gen3")
     assert robot.name == "mygen3" and robot.joint_names == original.joint_names
     q = np.linspace(-1, 1, 7)
     np.testing.assert_array_equal(robot.forward(q).position, original.forward(q).position)
+    assert repr(robot).startswith("<Robot mygen3: joint_1, joint_2")
+    with pytest.raises(RobotError, match="no robot file"):
+        Robot.load(str(robot_folder.parent / "robot.toml"))
 
 
 @pytest.mark.parametrize(
