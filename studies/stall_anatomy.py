@@ -101,6 +101,8 @@ def main(args: list[str] | None = None) -> pd.DataFrame:
             + ("" if count == TARGETS else f" --targets {count}")
             + f"`: {count} reachable targets an arm, start home, 200 iterations, tolerance 1e-4 m "
             f"and 1e-3 rad. Versions and processor in environment.json."
+            "\n\n![What the failures are](anatomy.svg)"
+            "\n\n![How far the stops are from being stationary](gradients.svg)"
         ),
         extra={
             "failures.csv": rows,
