@@ -58,6 +58,23 @@ def test_a_proof_says_nothing_about_another_target_or_wider_tolerances() -> None
     assert not dataclasses.replace(proof, bound=proof.bound * 1.01).verify()
 
 
+def test_a_time_limit_that_is_too_short_ends_in_none() -> None:
+    robot = Robot.load("iiwa14")
+    problem = Problem(robot, Target([0.4, 0.1, 0.3], quaternion=[0.1, 0.7, 0.7, 0.1]))
+    assert prove_unreachable(problem, time_limit=1e-6) is None
+
+
+def test_two_targets_of_which_one_is_out_of_reach() -> None:
+    robot = Robot.load("panda")
+    home = robot.forward(robot.q_nominal).position
+    problem = Problem(robot, (Target(home), Target([0.0, 0.0, 3.0], frame="hand")))
+    proof = prove_unreachable(problem)
+    assert proof is not None
+    assert proof.target == 1
+    assert proof.verify()
+    assert not dataclasses.replace(proof, target=0).verify()
+
+
 def test_wrong_input_is_refused() -> None:
     problem = _far(Robot.load("planar2_2_1"), pose=False)
     with pytest.raises(ProblemError, match="positive"):

@@ -9,6 +9,7 @@ import mujoco
 import numpy as np
 import pytest
 
+from optik.chain import axis_rotation, chain_to
 from optik.pose import Array, rotation_vector
 from optik.problem import Problem, Target, Tolerance
 from optik.reachability.exact import check
@@ -47,8 +48,40 @@ def _mixed() -> Robot:
     return Robot.load(mujoco.MjSpec.from_string(MIXED), frame="right", joints=names, name="mixed")
 
 
+COUPLED = """
+<mujoco><compiler boundmass="1" boundinertia="1"/><worldbody>
+<body pos="0 0 0.3"><joint name="c1" type="hinge" axis="0 0 1" range="-90 60"/>
+ <body pos="0.3 0 0.1"><joint name="c2" type="hinge" axis="0 1 0" ref="10" range="-40 100"/>
+  <body pos="0.2 0 0"><joint name="c3" type="hinge" axis="0 1 0" ref="-5" range="-200 200"/>
+   <body pos="0.2 0.1 0"><joint name="c4" type="slide" axis="1 0 0" range="-1 1"/>
+    <body pos="0.1 0 0"><joint name="c5" type="hinge" axis="1 0 0" range="-60 50"/>
+     <site name="tip" pos="0.1 0 0.1" euler="0 30 10"/>
+</body></body></body></body></body></worldbody>
+<equality>
+ <joint joint1="c3" joint2="c2" polycoef="0.1 -0.8 0.3 0 0"/>
+ <joint joint1="c4" joint2="c1" polycoef="0.05 0.1 0 0.05 0"/>
+</equality></mujoco>
+"""
+
+
+def _coupled() -> Robot:
+    spec = mujoco.MjSpec.from_string(COUPLED)
+    return Robot.load(spec, frame="tip", joints=["c1", "c2", "c5"], name="coupled")
+
+
 def _robots() -> list[Robot]:
-    return [*(Robot.load(n) for n in ("panda", "ur5e", "so101", "gen3", "arm2")), _mixed()]
+    names = ("panda", "ur5e", "so101", "gen3", "arm2")
+    return [*(Robot.load(n) for n in names), _mixed(), _coupled()]
+
+
+def _turns(robot: Robot, q: Array, relative: str | None) -> dict[str, float]:
+    """What each joint of the chains really turns or slides by, by name."""
+    frames = [robot.frame_ref] + ([] if relative is None else [robot.frame_named(relative)])
+    return {
+        j.name: float(np.polynomial.Polynomial(j.polynomial)(q[j.index] - j.reference))
+        for frame in frames
+        for j in chain_to(robot, frame).joints
+    }
 
 
 def _configurations(robot: Robot, rng: np.random.Generator) -> Iterator[Array]:
@@ -81,10 +114,10 @@ def _moments(path: Path, goal: Goal, program: Program, u: Array) -> Array:
     x = np.full(program.size, np.nan)
     products: list[float] = []
 
-    def window(joints: list[int], rotations: dict[int, Array]) -> None:
+    def window(joints: list[int], rotations: dict[int, Array], sign: float) -> None:
         factors = [
-            (1.0, np.cos(u[j] - path.steps[j].middle), sign * np.sin(u[j] - path.steps[j].middle))
-            for j, sign in [(j, 1.0) for j in joints]
+            (1.0, np.cos(u[j] - path.steps[j].middle), np.sin(u[j] - path.steps[j].middle))
+            for j in joints
             if path.steps[j].hinge
         ]
         products.extend(float(np.prod(c)) for c in itertools.product(*factors))
@@ -92,7 +125,7 @@ def _moments(path: Path, goal: Goal, program: Program, u: Array) -> Array:
         for j in joints:
             if not path.steps[j].hinge:
                 s = path.steps[j]
-                products.extend(rotations[j] @ s.axis * ((u[j] - s.middle) / s.half))
+                products.extend(sign * rotations[j] @ s.axis * ((u[j] - s.middle) / s.half))
 
     after, R = {}, np.eye(3)
     for j, s in enumerate(path.steps):
@@ -103,7 +136,7 @@ def _moments(path: Path, goal: Goal, program: Program, u: Array) -> Array:
             R = R @ _turn(s.axis, u[j])
         after[j, "before"] = before
     count = len(path.steps)
-    window(list(range(front)), after)
+    window(list(range(front)), after, 1.0)
     for j in range(front, count - back):
         s = path.steps[j]
         if s.hinge:
@@ -118,10 +151,10 @@ def _moments(path: Path, goal: Goal, program: Program, u: Array) -> Array:
     tool = R @ path.tool_rotation
     seen = {}
     for j in range(count - 1, -1, -1):
-        # A reversed slide's axis is the negative one, seen from the tool.
+        # Seen from the tool; a reversed slide's axis is the negative one.
         seen[j] = tool.T @ after[j]
     assert np.allclose(other.steps[0].rotation, path.tool_rotation.T)
-    window(list(range(count - 1, count - 1 - back, -1)), seen)
+    window(list(range(count - 1, count - 1 - back, -1)), seen, -1.0)
     x[:] = products
     return x
 
@@ -142,8 +175,8 @@ def test_every_configuration_satisfies_every_condition(robot: Robot, kind: str) 
         other = q + 1e-3 * rng.uniform(-1, 1, robot.n)
         problem = Problem(robot, _target(robot, other, kind, relative))
         path, goal = path_and_goal(problem, 0)
-        names = [robot.joint_names.index(s.name) for s in path.steps]
-        u = q[names]
+        turns = _turns(robot, q, relative)
+        u = np.array([turns[s.name] for s in path.steps])
         position = float(np.linalg.norm(wanted.position - problem.targets[0].position))
         rotation = 0.0
         if kind == "pose":
@@ -175,7 +208,7 @@ def test_every_configuration_satisfies_every_condition(robot: Robot, kind: str) 
                     assert np.isclose(missed, position, atol=1e-12)
 
 
-@pytest.mark.parametrize("robot", [Robot.load("panda"), Robot.load("so101"), _mixed()])
+@pytest.mark.parametrize("robot", [Robot.load("panda"), Robot.load("so101"), _coupled(), _mixed()])
 def test_no_configuration_inside_the_limits_is_proved_away(robot: Robot) -> None:
     rng = np.random.default_rng(6)
     for i, q in zip(range(18), _configurations(robot, rng), strict=False):
@@ -188,6 +221,35 @@ def test_no_configuration_inside_the_limits_is_proved_away(robot: Robot) -> None
             if found.multipliers is not None:
                 margin = check(program, goal, found.multipliers)
                 assert margin is None or not margin.excludes(0.0, 0.0)
+
+
+@pytest.mark.parametrize("name", ["panda", "so101"])
+@pytest.mark.parametrize(
+    "tolerance", [Tolerance(1e-2, 5e-2), Tolerance(1e-3, 0.3), Tolerance(0.1, 1e-3)], ids=str
+)
+def test_wide_tolerances_are_honoured_to_the_brim(name: str, tolerance: Tolerance) -> None:
+    """A target that is missed by just the tolerance, outwards, from the edge of the reach."""
+    robot = Robot.load(name)
+    rng = np.random.default_rng(8)
+    beyond = 0
+    for i, q in zip(range(12), _configurations(robot, rng), strict=False):
+        tool = robot.forward(q)
+        outwards = tool.position / np.linalg.norm(tool.position)
+        position = tool.position + 0.999 * tolerance.position * outwards
+        axis = rng.normal(size=3)
+        turn = axis_rotation(axis / np.linalg.norm(axis), 0.999 * tolerance.rotation)
+        rotation = turn @ tool.rotation
+        target = Target(position, rotation=rotation) if i % 3 else Target(position)
+        problem = Problem(robot, target, tolerance=tolerance)
+        path, goal = path_and_goal(problem, 0)
+        for stage in stages(path, goal):
+            program = build(path, goal, stage)
+            found = find(program, tolerance)
+            margin = None if found.multipliers is None else check(program, goal, found.multipliers)
+            if margin is not None:
+                assert not margin.excludes(tolerance.position, tolerance.rotation)
+                beyond += margin.excludes(0.0, 0.0)
+    assert beyond > 0  # without the tolerance some of them are out of reach
 
 
 @pytest.mark.parametrize("name", ["ur5e", "so101"])
