@@ -6,6 +6,7 @@ import threading
 import time
 from collections import OrderedDict
 from dataclasses import fields, replace
+from functools import cache, lru_cache
 from typing import Any
 
 import numpy as np
@@ -63,7 +64,7 @@ def solve(
     Raises:
         UnknownNameError: for a solver or option that does not exist.
     """
-    chosen = parse_solver(DEFAULT_SOLVER if solver is None else solver)
+    chosen = _default_solver() if solver is None else parse_solver(solver)
     budget = _DEFAULT_BUDGET if budget is None else budget
     if restarts is not None:
         budget = replace(budget, restarts=restarts)
@@ -110,10 +111,15 @@ def diagnose(
     )
 
 
+@cache
+def _default_solver() -> Solver:
+    return parse_solver(DEFAULT_SOLVER)
+
+
 def _with_starts(solver: Solver, budget: Budget, seed: int) -> Solver:
     if solver.restarts_itself:
-        seeded = any(f.name == "seed" for f in fields(solver))
-        return replace(solver, seed=seed) if seed and seeded else solver  # type: ignore[call-arg]
+        seeded = seed and any(f.name == "seed" for f in fields(solver))
+        return replace(solver, seed=seed) if seeded else solver  # type: ignore[call-arg]
     return Restarts(solver=solver, seed=seed) if budget.restarts else solver
 
 
@@ -128,12 +134,17 @@ def _solve(problem: Problem, solver: Solver, budget: Budget, trace: bool) -> Sol
     return judged(
         problem,
         result,
-        solver=str(solver),
+        solver=_text(solver),
         setup_time=setup_time,
         solve_time=solve_time,
         method=solver,
         budget=budget,
     )
+
+
+@lru_cache(maxsize=256)
+def _text(solver: Solver) -> str:
+    return str(solver)
 
 
 def _finish(problem: Problem, result: Result) -> Result:
@@ -158,18 +169,18 @@ def prepared_solver(
     solver: Solver, robot: Robot, shape: Shape, budget: Budget
 ) -> tuple[Prepared, float]:
     """This thread's solver built for a robot and shape, and the seconds that building it took."""
-    cache: OrderedDict[tuple[Solver, int, Shape, Budget], tuple[Robot, Prepared]] | None
-    cache = getattr(_LOCAL, "cache", None)
-    if cache is None:
-        cache = _LOCAL.cache = OrderedDict()
+    built: OrderedDict[tuple[Solver, int, Shape, Budget], tuple[Robot, Prepared]] | None
+    built = getattr(_LOCAL, "cache", None)
+    if built is None:
+        built = _LOCAL.cache = OrderedDict()
     key = (solver, id(robot), shape, budget)
-    kept = cache.get(key)
+    kept = built.get(key)
     if kept is not None and kept[0] is robot:
         return kept[1], 0.0
     began = time.perf_counter()
     prepared = solver.prepare(robot, shape, budget)
     setup_time = time.perf_counter() - began
-    cache[key] = (robot, prepared)
-    if len(cache) > _KEPT:
-        cache.popitem(last=False)
+    built[key] = (robot, prepared)
+    if len(built) > _KEPT:
+        built.popitem(last=False)
     return prepared, setup_time

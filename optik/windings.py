@@ -10,6 +10,7 @@ only, so whatever is decided about a configuration has to be decided again after
 from __future__ import annotations
 
 import itertools
+from functools import lru_cache
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -79,6 +80,7 @@ def windings(robot: Robot, q: ArrayLike, reference: ArrayLike, *, most: int = 10
     return listed[order]
 
 
+@lru_cache(maxsize=64)
 def can_turn_around(robot: Robot) -> bool:
     """Whether some hinge of the robot has two values for one pose within its range."""
     # Not upper - lower >= 2 pi: both ends of exactly one turn are the same pose as well.

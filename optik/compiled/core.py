@@ -12,6 +12,7 @@ import hashlib
 import io
 import math
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -37,11 +38,11 @@ _TABLE_SEED = 1
 class Settings:
     """The numbers of the method; see `optik.solvers.box_lm.BoxLM` for what they mean."""
 
-    damping: float = 0.3
+    damping: float = 0.6
     damping_floor: float = 1e-6
-    step_limit: float = 0.5
+    step_limit: float = 0.8
     fall: float = 0.7
-    patience: int = 3
+    patience: int = 2
     start_steps: int = 25
     table_size: int = 1000
     near: int = 50
@@ -77,17 +78,11 @@ class Core:
         self.folded = folded
         self._frames, self._records = _plan(shape)
         self.chains = tuple(normal_form(chain_to(robot, f)) for f in self._frames)
-        if folded:
-            front = folded_front(self.chains, self._records, robot.n, log=settings.log)
-        else:
-            front = module.general_front()
         self._name = robot.name if folded else "general"
-        text = module.solve_text(front)
-        self._kernel = module.load(_identifier(self._name), text).solve_rows
         self._no_trace = np.empty((0, robot.n))
         self.fixed = self._numbers(None)
         if settings.table_size and not settings.patient:
-            self.fixed = self._numbers(self._table(text))
+            self.fixed = self._numbers(self._table())
 
     @property
     def forward_kernels(self) -> Any:
@@ -121,7 +116,7 @@ class Core:
         trace: Array | None = None,
     ) -> None:
         """Solves rows of problems; see `optik.compiled.entries.solve_rows` for the arrays."""
-        self._kernel(
+        self.kernel(
             positions,
             rotations,
             asked,
@@ -136,10 +131,25 @@ class Core:
             steps,
         )
 
-    @property
+    @cached_property
     def kernel(self) -> Any:
-        """The compiled `solve_rows` itself, for callers that cannot afford another call."""
-        return self._kernel
+        """The compiled `solve_rows`; compiled, or loaded from the cache, when first asked for."""
+        return module.load(_identifier(self._name), self._text).solve_rows
+
+    @cached_property
+    def relax_kernel(self) -> Any:
+        """The compiled posture phase (optik.compiled.posture)."""
+        return module.load(_identifier(self._name), module.relax_text(self._front)).relax
+
+    @cached_property
+    def _text(self) -> str:
+        return module.solve_text(self._front)
+
+    @cached_property
+    def _front(self) -> str:
+        if not self.folded:
+            return module.general_front()
+        return folded_front(self.chains, self._records, self.robot.n, log=self.settings.log)
 
     def _numbers(self, table: Array | None) -> Array:
         robot, settings, n = self.robot, self.settings, self.robot.n
@@ -188,9 +198,9 @@ class Core:
             offset += len(numbers)
         return np.concatenate([targets.reshape(-1), np.array(heads, dtype=np.float64), *blocks])
 
-    def _table(self, text: str) -> Array:
+    def _table(self) -> Array:
         """The start table, shape (n + 12 targets, rows): from the cache, or built and kept."""
-        key = hashlib.sha256(text.encode())
+        key = hashlib.sha256(self._text.encode())
         key.update(self.fixed.tobytes())
         key.update(repr((_TABLE_SOLVES, _TABLE_SEED, self.settings.table_size)).encode())
         name = f"optik_{_identifier(self.robot.name)}_{key.hexdigest()[:32]}.npy"

@@ -24,7 +24,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from optik.compiled import boxqp, descent, entries, general, layout, rows, trig
+from optik.compiled import boxqp, descent, entries, general, layout, posture, rows, trig
 
 Kernel = Callable[..., Any]
 
@@ -71,6 +71,10 @@ FORWARD: tuple[tuple[Kernel, str], ...] = (
     (entries.forward, f"void({_IN}, {_IN}, {_OUT2}, float64[:, :, ::1])"),
     (entries.repeat_forward, f"float64({_IN}, {_IN}, int64)"),
 )
+RELAX: tuple[Kernel, str] = (
+    posture.relax,
+    f"int64({_IN}, {_IN}, {_IN}, {_IN}, {_IN}, {_OUT}, {_OUT}, {_IN}, int64)",
+)
 _CONSTANT_MODULES = (layout, trig, boxqp)
 _HEADER = '''"""Written by optik.compiled.module; safe to delete, made again when needed."""
 
@@ -102,13 +106,19 @@ def solve_text(front: str) -> str:
     return _text(front, SEARCH, (SOLVE,))
 
 
+def relax_text(front: str) -> str:
+    """Writes out the module of the posture phase."""
+    kernels = (boxqp.arc, boxqp.sweeps, boxqp.box_qp, descent.workspace, entries.fill_goal)
+    return _text(_constants(posture) + "\n\n" + front, kernels, (RELAX,))
+
+
 def forward_text(front: str) -> str:
     """Writes out the module that only gives poses and Jacobians."""
     return _text(front, (descent.workspace,), FORWARD)
 
 
 def _text(front: str, kernels: Sequence[Kernel], entry: Sequence[tuple[Kernel, str]]) -> str:
-    parts = [_HEADER, _constants(), _sources(TRIG), front]
+    parts = [_HEADER, _constants(*_CONSTANT_MODULES), _sources(TRIG), front]
     parts.append(_sources(kernels))
     for kernel, signature in entry:
         parts.append(
@@ -201,9 +211,9 @@ def _execute(name: str, text: str, path: Path | None, *, cached: bool) -> types.
     return module
 
 
-def _constants() -> str:
+def _constants(*modules: types.ModuleType) -> str:
     lines = []
-    for module in _CONSTANT_MODULES:
+    for module in modules:
         for name, value in vars(module).items():
             if name.isupper() and isinstance(value, (int, float)):
                 lines.append(f"{name} = {value!r}")

@@ -10,7 +10,7 @@ not stall where clamping does.  Three things make it robust: damping in proporti
 mu = damping cost + damping_floor (Yamashita and Fukushima 2001), which is strong far away and gone
 at the target; a cap on every joint's step, which keeps the linearisation honest without shrinking
 the whole step; and the chordal rotation residual with its exact Jacobian, weighted with about
-0.2 m/rad so that a turn of the hand does not outweigh the way to the target.  Steps are taken whole.
+0.1 m/rad so that a turn of the hand does not outweigh the way to the target.  Steps are taken whole.
 
 The step.  `method="exact"` solves the box QP by projected Newton to 1e-11; `method="projected"` is
 the two-metric projection (Bertsekas 1982): joints pushed against their limits are held, the others
@@ -23,6 +23,10 @@ quasi-random ones.  The answer then lies on the branch of whichever start got th
 branch that the given start leads to if it leads to one, else that of the nearest table row that
 does, which may be far from `q_init`.  With `starts="given"` there is only the given start, nothing
 is given up, and the answer is always on the branch that it leads to.
+
+The posture, when one is asked for, is a second phase from the solution found: the targets become
+equalities and |W (q - q_rest)| is lowered as far as they and the limits allow
+(optik/compiled/posture.py).  It stays on the solution's branch.
 
 Stopping.  Within tolerance; `iterations * (1 + restarts)` steps for all starts together (starts
 from the table are part of the method and are not counted against `restarts`); the time limit; no
@@ -50,6 +54,7 @@ if TYPE_CHECKING:
     from optik.compiled.core import Core
 
 _FOLDED_JOINTS = 16
+_POSTURE_STEPS = 60
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -79,16 +84,16 @@ class BoxLM(Solver):
     reference: ClassVar[str] = "Bertsekas 1982; Yamashita and Fukushima 2001"
     restarts_itself: ClassVar[bool] = True
 
-    damping: float = 0.3
+    damping: float = 0.6
     damping_floor: float = 1e-6
-    step_limit: float = 0.5
-    rotation_weight: float | None = 0.2
+    step_limit: float = 0.8
+    rotation_weight: float | None = 0.1
     residual: Literal["chordal", "log"] = "chordal"
     method: Literal["exact", "projected"] = "exact"
     starts: Literal["table", "given"] = "table"
     table_size: int = 1000
     fall: float = 0.7
-    patience: int = 3
+    patience: int = 2
     start_steps: int = 25
     seed: int = 0
     kernel: Literal["auto", "folded", "general"] = "auto"
@@ -146,7 +151,6 @@ class BoxLM(Solver):
             projected=self.method == "projected",
             log=self.residual == "log",
             patient=self.starts == "given",
-            table_weight=0.2 if self.rotation_weight is None else self.rotation_weight,
         )
         folded = self.kernel == "folded" or (self.kernel == "auto" and robot.n <= _FOLDED_JOINTS)
         return Core(robot, shape, settings, folded=folded)
@@ -156,28 +160,28 @@ class PreparedBoxLM:
     """A compiled solver for one robot and problem shape; for one thread."""
 
     def __init__(self, solver: BoxLM, core: Core, budget: Budget) -> None:
-        from optik.compiled.core import rotation_width, tolerances
+        from optik.compiled.core import rotation_numbers, rotation_width, tolerances
 
         self.solver = solver
         self.core = core
         self.budget = budget
-        self._tolerances = tolerances
+        self._rotation_numbers = rotation_numbers
         self._steps = budget.iterations * (1 + budget.restarts)
         # A start may end without a step, so that starts are counted too.
         self._last = 1 if solver.starts == "given" else self._steps + 1
         self._many = len(core.shape.targets)
         self._width = rotation_width(core.shape)
-        self._positions = np.empty(3 * self._many)
         self._rotations = np.zeros(self._width * self._many)
-        self._asked = np.ones(2 + 2 * self._many)
         self._q = np.empty(core.robot.n)
         self._code = np.empty(1, dtype=np.int64)
         self._values = np.empty(3)
         self._no_trace = np.empty((0, core.robot.n))
         self._kernel = core.kernel
+        if core.shape.posture:
+            _ = core.relax_kernel  # compiled now, not inside the first solve
         self._fixed = core.fixed
         # What solve_into asks for: the default tolerance and weights.
-        self._default = np.ones_like(self._asked)
+        self._default = np.ones(2 + 2 * self._many)
         self._default[:2] = tolerances(Tolerance().position, Tolerance().rotation)
         if solver.rotation_weight is not None:
             self._default[3::2] = solver.rotation_weight
@@ -186,24 +190,33 @@ class PreparedBoxLM:
         self, problem: Problem, *, trace: bool = False, deadline: Deadline | None = None
     ) -> Result:
         """Solves one problem; see `optik.solvers.base.Prepared`."""
-        self._load(problem)
         if deadline is None and self.budget.seconds is not None:
             deadline = Deadline(self.budget.seconds)
-        path = self._path() if trace else self._no_trace
+        path = np.empty((2 * self._steps + 2, self.core.robot.n)) if trace else self._no_trace
+        numbers = self._numbers(problem)
+        q = np.empty(self.core.robot.n)
         if deadline is None:
-            code, steps, starts = self._search(problem.q_start, path, 0, self._last, self._steps)
+            claim, steps, starts = self._search(numbers, problem.q_init, q, path, 0, self._last)
             visited = steps + starts + 1
         else:
-            code, steps, starts, visited = self._slices(problem.q_start, path, deadline)
-        q = frozen(self._q)
-        if code is not Claim.CONVERGED and not self.solver.uses_problem_cost:
+            claim, steps, starts, visited = self._slices(
+                numbers, problem.q_start, q, path, deadline
+            )
+        if claim is not Claim.CONVERGED and not self.solver.uses_problem_cost:
             # The cost inside is another one: by the problem's own the start may be the better.
             start = problem.q_start
             q = start if evaluate(problem, start).cost < evaluate(problem, q).cost else q
+        if problem.posture is not None and claim is Claim.CONVERGED:
+            left = self._steps - steps
+            relaxed, more, extra = self._relax(problem, numbers, q, left)
+            steps, visited = steps + more, visited + extra
+            if evaluate(problem, relaxed).solved:
+                q = relaxed
+        q.setflags(write=False)
         return Result(
             q=q,
-            status=code,
-            message=code.sentence,
+            status=claim,
+            message=claim.sentence,
             iterations=steps,
             evaluations=visited,
             restarts=starts,
@@ -255,65 +268,91 @@ class PreparedBoxLM:
         )  # fmt: skip
         q_out[:] = self._q
 
-    def _path(self) -> Array:
-        return np.empty((2 * self._steps + 2, self.core.robot.n))
-
-    def _load(self, problem: Problem) -> None:
-        from optik.compiled.core import rotation_numbers
-
-        weight = self.solver.rotation_weight
-        self._asked[:2] = self._tolerances(problem.tolerance.position, problem.tolerance.rotation)
-        for k, target in enumerate(problem.targets):
-            self._positions[3 * k : 3 * k + 3] = target.position
-            if self._width:
-                numbers = rotation_numbers(target, self._width)
-                self._rotations[self._width * k : self._width * (k + 1)] = numbers
-            self._asked[2 + 2 * k] = target.position_weight
-            self._asked[3 + 2 * k] = target.rotation_weight if weight is None else weight
+    def _numbers(self, problem: Problem) -> tuple[Array, Array, Array]:
+        """Positions, rotations and what is asked, as the kernel reads them."""
+        targets = problem.targets
+        if len(targets) == 1 and problem.tolerance == _TOLERANCE:
+            t = targets[0]
+            own = self.solver.rotation_weight is None and t.rotation_weight != 1.0
+            if t.quaternion is not None and t.position_weight == 1.0 and not own:
+                return t.position, t.quaternion, self._default
+        rotations = [self._rotation_numbers(t, self._width) for t in targets]
+        return (
+            np.concatenate([t.position for t in targets]),
+            np.concatenate(rotations),
+            self.solver.asked(problem),
+        )
 
     def _search(
-        self, start: Array, path: Array, first: int, last: int, steps: int
+        self,
+        numbers: tuple[Array, Array, Array],
+        start: Array,
+        q: Array,
+        path: Array,
+        first: int,
+        last: int,
+        steps: int | None = None,
     ) -> tuple[Claim, int, int]:
-        self.core.kernel(
-            self._positions,
-            self._rotations,
-            self._asked,
+        self._kernel(
+            *numbers,
             start,
-            self._q,
+            q,
             self._code,
             self._values,
             path,
-            self.core.fixed,
+            self._fixed,
             first,
             last,
-            steps,
+            self._steps if steps is None else steps,
         )
         word = int(self._code[0])
         return _CLAIMS[word & 15], (word >> 4) & ((1 << 30) - 1), word >> 34
 
-    def _slices(self, start: Array, path: Array, deadline: Deadline) -> tuple[Claim, int, int, int]:
+    def _relax(
+        self, problem: Problem, numbers: tuple[Array, Array, Array], q: Array, left: int
+    ) -> tuple[Array, int, int]:
+        """The posture phase from a solution: the configuration, its steps, its evaluations."""
+        asked = numbers[2].copy()
+        # The targets are constraints here: metres and radians count the same.
+        asked[2:] = 1.0
+        relaxed, values = q.copy(), np.zeros(2)
+        squares = np.ascontiguousarray(problem.posture_weights**2)
+        steps = max(0, min(_POSTURE_STEPS, left))
+        count = self.core.relax_kernel(
+            *numbers[:2], asked, problem.q_rest, squares, relaxed, values, self._fixed, steps
+        )
+        return relaxed, int(values[1]), int(count)
+
+    def _slices(
+        self,
+        numbers: tuple[Array, Array, Array],
+        start: Array,
+        q: Array,
+        path: Array,
+        deadline: Deadline,
+    ) -> tuple[Claim, int, int, int]:
         """One start after another, with a look at the clock in between."""
-        best, best_cost = np.clip(start, self.core.robot.lower, self.core.robot.upper), np.inf
+        best_cost = np.inf
         steps = number = visited = 0
+        trial = np.empty_like(q)
         while True:
-            code, used, _ = self._search(
-                start, path[visited:], number, number + 1, self._steps - steps
+            claim, used, _ = self._search(
+                numbers, start, trial, path[visited:], number, number + 1, self._steps - steps
             )
             steps += used
             visited += used + 1
-            if self._values[0] < best_cost or code is Claim.CONVERGED:
-                best, best_cost = self._q.copy(), float(self._values[0])
-            if code is not Claim.NO_PROGRESS or number + 1 >= self._last:
-                break
-            number += 1
+            if self._values[0] < best_cost or claim is Claim.CONVERGED or number == 0:
+                q[:] = trial
+                best_cost = float(self._values[0])
+            if claim is not Claim.NO_PROGRESS or number + 1 >= self._last:
+                return claim, steps, number, visited
             if deadline.expired():
-                code = Claim.TIME_LIMIT
-                break
-        self._q[:] = best
-        return code, steps, number, visited
+                return Claim.TIME_LIMIT, steps, number, visited
+            number += 1
 
 
-_CLAIMS: dict[Any, Claim] = {
+_TOLERANCE = Tolerance()
+_CLAIMS: dict[int, Claim] = {
     0: Claim.CONVERGED,
     1: Claim.NO_PROGRESS,
     2: Claim.ITERATION_LIMIT,
