@@ -198,3 +198,21 @@ def test_posture_never_keeps_the_task_from_being_met(planar, lesson):
     plain = outcomes("box-qp:backend=mujoco", lesson.problems(), Budget(200))
     asked = outcomes("box-qp:backend=mujoco", lesson.problems(posture=Posture()), Budget(200))
     assert plain[:, 0].sum() == asked[:, 0].sum() == 92
+
+
+def test_the_weighted_sum_pays_with_the_pose_and_two_levels_do_not(arm7):
+    """Field log F40: the pose error grows with the weight; in the strict form it does not."""
+    pose = arm7.forward(arm7.q_nominal + np.array([0.3, -0.2, 0.4, 0.3, -0.3, 0.2, 0.5]))
+    target = Target(pose.position, quaternion=pose.quaternion)
+    tight = Tolerance(1e-9, 1e-9)
+    errors = []
+    for weight in (1e-4, 1e-2, 1.0):
+        problem = Problem(arm7, (target,), posture=Posture(weight=weight), tolerance=tight)
+        errors.append(solve(problem, solver="trf", budget=Budget(500)).position_error)
+    assert errors[0] < errors[1] < errors[2]
+    assert errors[2] > 1e-3  # centimetres to millimetres: the pose is given up
+    strict = Problem(arm7, (target,), posture=Posture(weight=1.0), tolerance=tight)
+    plain = solve(Problem(arm7, (target,), tolerance=tight), solver="box-qp:backend=mujoco")
+    two = solve(strict, solver="box-qp:backend=mujoco")
+    assert two.success and two.position_error <= 1e-9
+    assert evaluate(strict, two.q).posture_distance < evaluate(strict, plain.q).posture_distance
