@@ -17,19 +17,23 @@ What holds for the moments.  With v_i = (cos phi_i / 2, sin phi_i / 2), the matr
 
 are positive semidefinite and linear in y, because each v v^T is linear in cos phi and sin phi.  The
 relaxation keeps exactly this (Lasserre 2001).  A hinge that can turn all the way round (h >= pi)
-has no second condition.  For one joint this is the exact convex hull of the arc.  Products over two
-and three joints of the second kind hold too; they were tried, moved no bound by more than a part in
-a thousand, and cost a tenth of the time.
+has no second condition.  For one joint this is the exact convex hull of the arc.  Products of
+the second kind over two and three joints hold too; they were tried and moved no bound worth the
+time.
 
 A joint after a rotation that is known only as a matrix M of moments takes the unit quaternion of M
 as a further factor: kron(z z^T, v v^T), linear in the products of (1, M) with (1, cos, sin).  With
 the factor symmetric in each part this is the exact convex hull of the pairs (M, M Rot) (M in SO(3),
-the angle in its range): the 4 by 4 matrix z z^T is that of Saunderson, Parrilo and Willsky (2015).
+the angle in its range), because a matrix polynomial in one angle that is nonnegative on an arc is a
+sum of squares plus the arc's condition times one (Dette and Studden 2002); the 4 by 4 matrix z z^T
+is that of Saunderson, Parrilo and Willsky (2015).
 
 References: Lasserre 2001, "Global optimization with polynomials and the problem of moments";
 Saunderson, Parrilo and Willsky 2015, "Semidefinite descriptions of the convex hull of rotation
 matrices"; Raghavan and Roth 1990, "Kinematic analysis of the 6R manipulator of general geometry";
-Waki, Kim, Kojima and Muramatsu 2006 on relaxations that couple only neighbouring variables.
+Dette and Studden 2002, "Matrix measures, moment spaces and Favard's theorem for the interval [0, 1]
+and [0, inf)"; Waki, Kim, Kojima and Muramatsu 2006 on relaxations that couple only neighbouring
+variables.
 """
 
 from __future__ import annotations

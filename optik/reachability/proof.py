@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Literal, cast
 
 from optik.errors import ProblemError
@@ -40,15 +40,15 @@ class Proof:
         leaves: for each leaf, its multipliers; empty for "boxes".
     """
 
-    problem: Problem
+    problem: Problem = field(repr=False)
     target: int
     kind: Kind
     bound: float
     position_tolerance: float
     rotation_tolerance: float
-    tree: Tree
+    tree: Tree = field(repr=False)
     stages: tuple[Stage, ...] = ()
-    leaves: tuple[Multipliers, ...] = ()
+    leaves: tuple[Multipliers, ...] = field(default=(), repr=False)
 
     @property
     def sentence(self) -> str:

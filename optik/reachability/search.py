@@ -46,7 +46,7 @@ def find(
     Args:
         program: the relaxation.
         tolerance: what the pose stage measures its equations in.
-        precise: whether small gaps matter; if not, the solver stops three iterations earlier.
+        precise: whether small gaps matter; if not, the solver stops earlier.
         seconds: time the solver may take.
     """
     import clarabel
