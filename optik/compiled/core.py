@@ -199,7 +199,7 @@ class Core:
         return np.concatenate([targets.reshape(-1), np.array(heads, dtype=np.float64), *blocks])
 
     def _table(self) -> Array:
-        """The start table, shape (n + 12 targets, rows): from the cache, or built and kept."""
+        """The start table, shape (n + 13 targets, rows): from the cache, or built and kept."""
         key = hashlib.sha256(self._text.encode())
         key.update(self.fixed.tobytes())
         key.update(repr((_TABLE_SOLVES, _TABLE_SEED, self.settings.table_size)).encode())
@@ -249,7 +249,7 @@ class Core:
         return np.ascontiguousarray(np.concatenate([best, features], axis=1).T)
 
     def _targets_at(self, q: Array) -> tuple[Array, Array, Array]:
-        """Table features (N, 12 T) and the raw targets that configurations (N, n) reach."""
+        """Table features (N, 13 T) and the raw targets that configurations (N, n) reach."""
         kinematics = self.robot.kinematics()
         many = len(self._records)
         features = np.empty((len(q), many, at.FEATURES))
@@ -263,7 +263,7 @@ class Core:
                 if t.relative_to is not None:
                     base = kinematics.rotation(t.relative_to)
                     p, R = base.T @ (p - kinematics.position(t.relative_to)), base.T @ R
-                features[i, k, :3], features[i, k, 3:] = p, R.reshape(9)
+                features[i, k, 0], features[i, k, 1:4], features[i, k, 4:] = p @ p, p, R.reshape(9)
                 positions[i, k] = p
                 if t.kind == "pose":
                     rotations[i, k, :4] = _quaternion(R)

@@ -59,7 +59,7 @@ POSITION, AXIS, POSE = 0, 1, 2  # kinds of target
 # A frame's outcome in `w`: position x 3, rotation x 9, then the Jacobian, 6 x n.
 FRAME_HEAD = 12
 
-FEATURES = 12  # of a table row and target: position, rotation matrix
+FEATURES = 13  # of a table row and target: |position|^2, position, rotation matrix
 
 # How a search ended.
 SOLVED, GAVE_UP, OUT_OF_STEPS, BROKEN = 0, 1, 2, 3

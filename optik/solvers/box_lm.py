@@ -37,6 +37,8 @@ The compiled kernels stand in optik/compiled; this file checks options and keeps
 
 from __future__ import annotations
 
+import threading
+from collections import OrderedDict
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
@@ -55,6 +57,9 @@ if TYPE_CHECKING:
 
 _FOLDED_JOINTS = 16
 _POSTURE_STEPS = 60
+_KEPT = 32
+_LOCK = threading.Lock()
+_CORES: OrderedDict[tuple[BoxLM, int, Shape], Core] = OrderedDict()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -136,7 +141,17 @@ class BoxLM(Solver):
         return np.array(numbers)
 
     def core(self, robot: Robot, shape: Shape) -> Core:
-        """The compiled search for a robot and a problem shape."""
+        """The compiled search for a robot and a problem shape; built once, shared by threads."""
+        key = (self, id(robot), shape)
+        with _LOCK:
+            core = _CORES.get(key)
+            if core is None or core.robot is not robot:
+                core = _CORES[key] = self._build(robot, shape)
+                if len(_CORES) > _KEPT:
+                    _CORES.popitem(last=False)
+        return core
+
+    def _build(self, robot: Robot, shape: Shape) -> Core:
         from optik.compiled.core import Core, Settings
 
         settings = Settings(
@@ -307,6 +322,10 @@ class PreparedBoxLM:
         )
         word = int(self._code[0])
         return _CLAIMS[word & 15], (word >> 4) & ((1 << 30) - 1), word >> 34
+
+    def relaxed(self, problem: Problem, q: Array) -> Array:
+        """The posture phase alone, from a solution q, shape (n,); q itself where it gains nothing."""
+        return self._relax(problem, self._numbers(problem), q, _POSTURE_STEPS)[0]
 
     def _relax(
         self, problem: Problem, numbers: tuple[Array, Array, Array], q: Array, left: int
