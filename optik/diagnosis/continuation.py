@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 MOTION = 1e-9
 LONGEST_CYCLE = 8
 FACTOR = 4
-_PIECES = (8, 24, 68, 100, 200)
+_PIECES = (32, 68, 100, 200)
 _STEPS = 12
 _DEAR = ("bounded-nlls", "nlp", "peer")  # a millisecond and more a step
 

@@ -12,6 +12,8 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "studies"))
 
 import stall_anatomy
 
+from optik.benchmark.rendering import to_markdown
+
 
 @pytest.fixture(scope="module")
 def failures(tmp_path_factory: pytest.TempPathFactory) -> pd.DataFrame:
@@ -62,3 +64,10 @@ def test_everything_is_written(failures):
     text = (failures.attrs["folder"] / "tables.md").read_text()
     for name in stall_anatomy.WEIGHTS:
         assert f"{name:g}" in text
+
+
+def test_the_committed_rows_give_the_committed_table():
+    rows = pd.read_csv(stall_anatomy.RESULTS / "failures.csv", keep_default_na=False)
+    table = stall_anatomy.anatomy_table(rows, list(stall_anatomy.ROBOTS), stall_anatomy.TARGETS)
+    assert to_markdown(table).strip() in (stall_anatomy.RESULTS / "tables.md").read_text()
+    assert set(rows.descent_end) == {"solved", "minimum"}
