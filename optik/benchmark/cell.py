@@ -56,7 +56,9 @@ def _listen(source: BinaryIO, orders: queue.SimpleQueue[Any]) -> None:
         while True:
             orders.put(pickle.load(source))
     except BaseException:
-        # The parent is gone, even if the solver at work never ends.
+        # The parent is gone, even if the solver at work never ends; it cannot tidy up any more.
+        with contextlib.suppress(OSError):
+            os.unlink(sys.argv[1])
         os._exit(0)
 
 

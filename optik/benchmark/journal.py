@@ -13,6 +13,7 @@ into place before the journal is removed: at no moment is a row in neither.
 
 from __future__ import annotations
 
+import contextlib
 import io
 import json
 import os
@@ -69,9 +70,18 @@ def read_journal(path: Path) -> pa.Table | None:
     A line that is cut short or damaged is left out: its solve counts as not done.
     """
     try:
-        content = path.read_bytes()
+        with path.open("rb") as file:
+            file.seek(0, os.SEEK_END)
+            if file.tell() == 0:
+                return None
+            file.seek(-1, os.SEEK_END)
+            undisturbed = file.read(1) == b"\n"
     except FileNotFoundError:
         return None
+    if undisturbed:
+        with contextlib.suppress(pa.ArrowInvalid):
+            return read_csv(path)  # block by block, never whole in memory
+    content = path.read_bytes()
     whole = content[: content.rfind(b"\n") + 1]
     try:
         return read_csv(io.BytesIO(whole)) if whole else None
@@ -172,6 +182,8 @@ class Journal:
             self.path.unlink()
         except OSError as error:
             raise self._trouble(error) from error
+        del table
+        pa.default_memory_pool().release_unused()
         return path
 
     def close(self) -> None:

@@ -37,13 +37,15 @@ class Bench:
     def __init__(self, plan: Plan, mark: Mark = lambda number, phase: None) -> None:
         self.plan = plan
         self.mark = mark
-        self._prepared: dict[tuple[int, int], tuple[Solver, Prepared | str, float]] = {}
+        # For each set and solver: the repeat, the seeded solver, what it was built into, how long.
+        self._prepared: dict[tuple[int, int], tuple[int, Solver, Prepared | str, float]] = {}
         self._problem: tuple[tuple[int, int], Problem] | None = None
-        self._tail = [
-            (s.spec.position_tolerance, s.spec.rotation_tolerance, budget_text(plan.budget),
-             posture_text(plan.posture))
-            for s in plan.sets
-        ]  # fmt: skip
+        conditions = (budget_text(plan.budget), posture_text(plan.posture))
+        self._heads = [(s.name, s.robot.name, s.spec.stratum) for s in plan.sets]
+        self._starts = [plan.start_of(place) for place in range(len(plan.sets))]
+        self._tails = [
+            (s.spec.position_tolerance, s.spec.rotation_tolerance, *conditions) for s in plan.sets
+        ]
 
     def row(self, number: int) -> Row:
         """Does one solve."""
@@ -82,10 +84,13 @@ class Bench:
         """The solver built for a solve's set, or why it could not be; its set-up time; if new."""
         plan = self.plan
         place, _, k, repeat = plan.job(number)
-        solver = seeded(plan.solvers[k], plan.budget, plan.seed + repeat)
         kept = self._prepared.get((place, k))
-        if kept is not None and kept[0] == solver:
-            return kept[1], kept[2], False
+        if kept is not None and kept[0] == repeat:
+            return kept[2], kept[3], False
+        solver = seeded(plan.solvers[k], plan.budget, plan.seed + repeat)
+        if kept is not None and kept[1] == solver:
+            self._prepared[place, k] = (repeat, *kept[1:])
+            return kept[2], kept[3], False
         self.mark(number, SETTING_UP)
         shape = self._problem_of(number).shape
         began = time.perf_counter()
@@ -97,7 +102,7 @@ class Bench:
         setup_time = time.perf_counter() - began
         # Backends bring their own BLAS, loaded only now.
         threadpool_limits(1)
-        self._prepared[place, k] = (solver, built, setup_time)
+        self._prepared[place, k] = (repeat, solver, built, setup_time)
         return built, setup_time, True
 
     def _problem_of(self, number: int) -> Problem:
@@ -114,12 +119,12 @@ class Bench:
     ) -> Row:
         plan = self.plan
         place, problem, k, repeat = plan.job(number)
-        found = plan.sets[place]
         *head, judge_time, message, q = measured
+        name, robot, stratum = self._heads[place]
         return (
-            found.name, problem, found.robot.name, found.spec.stratum, plan.names[k],
-            plan.start_of(place), repeat, plan.seed + repeat, *head, setup_time, solve_time,
-            judge_time, plan.timing, message, q, *self._tail[place],
+            name, problem, robot, stratum, plan.names[k], self._starts[place], repeat,
+            plan.seed + repeat, *head, setup_time, solve_time, judge_time, plan.timing, message, q,
+            *self._tails[place],
         )  # fmt: skip
 
 
