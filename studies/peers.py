@@ -21,6 +21,7 @@ import pandas as pd
 from rich.console import Console
 
 import optik
+from optik.api import prepared_solver
 from optik.benchmark.environment import write_environment
 from optik.benchmark.rendering import Column, Table, to_terminal, write_tables
 from optik.errors import SolverError
@@ -34,7 +35,8 @@ BASELINE = "clamped-dls"
 ARMS = ("panda", "iiwa14", "ur5e", "so101")
 PER_STRATUM = 50
 TUNED = (
-    "posture_cost=0,limit_gain=1,damping=1e-6,lm_damping=0.15,orientation_cost=0.3,step_limit=0.2"
+    "posture_cost=0,limit_gain=1,damping=1e-6,lm_damping=0.15,orientation_cost=0.3,step_limit=0.2,"
+    "primal_tolerance=1e-10"
 )
 
 
@@ -144,10 +146,12 @@ def run(sets: list[ProblemSet], entries: list[Entry], absent: dict[str, str]) ->
     """Every entry on every set; one that cannot be run is noted and left out."""
     parts = []
     for entry in entries:
+        robot, shape = sets[0].robot, sets[0].problem(0).shape
         try:
+            prepared_solver(parse_solver(entry.solver), robot, shape, BUDGET)
             rows = optik.run(sets, [entry.solver], budget=BUDGET, start="home", title=entry.name)
         except SolverError as error:
-            absent[f"{entry.name} on {sets[0].robot.name}"] = str(error)
+            absent[f"{entry.name} on {robot.name}"] = str(error)
             continue
         parts.append(rows.assign(entry=entry.name))
     return pd.concat(parts, ignore_index=True)

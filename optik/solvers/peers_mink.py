@@ -18,6 +18,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from optik.errors import SolverError
 from optik.pose import Array
 from optik.problem import Budget, Problem, Shape
 from optik.residual import Residual
@@ -40,6 +41,7 @@ class Mink(Solver):
         limit_gain: share of the way to a limit that one step may go [1].
         step_limit: largest step of a joint [rad or m]; none if None.
         backend: the QP solver, by qpsolvers' name.
+        primal_tolerance: how far DAQP may leave the limits; its own 1e-6 if None [rad or m].
     """
 
     name: ClassVar[str] = "mink"
@@ -55,9 +57,16 @@ class Mink(Solver):
     limit_gain: float = 0.95
     step_limit: float | None = None
     backend: str = "daqp"
+    primal_tolerance: float | None = None
 
     def __post_init__(self) -> None:
-        for option in ("position_cost", "orientation_cost", "limit_gain", "step_limit"):
+        for option in (
+            "position_cost",
+            "orientation_cost",
+            "limit_gain",
+            "step_limit",
+            "primal_tolerance",
+        ):
             check_positive(self.name, option, getattr(self, option))
         for option in ("lm_damping", "damping", "posture_cost"):
             check_positive(self.name, option, getattr(self, option), zero=True)
@@ -100,6 +109,12 @@ class Mink(Solver):
         if held.any():
             constraints = [mink.DofFreezingTask(model, dof_indices=np.flatnonzero(held).tolist())]
 
+        accuracy: dict[str, float] = {}
+        if self.primal_tolerance is not None:
+            if self.backend != "daqp":
+                raise SolverError(f"{self.name}: primal_tolerance= is for backend=daqp")
+            accuracy["primal_tol"] = self.primal_tolerance
+
         def stepper(problem: Problem) -> Callable[[Array], Array]:
             addresses = robot.joint_map.qpos_addresses
             qpos = np.array(robot.joint_map.qpos_held)
@@ -125,6 +140,7 @@ class Mink(Solver):
                         self.backend,
                         damping=self.damping,
                         safety_break=False,
+                        **accuracy,
                         limits=limits,
                         constraints=constraints,
                     )

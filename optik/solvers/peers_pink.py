@@ -15,6 +15,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from optik.errors import SolverError
 from optik.pose import Array, matrix_from_quaternion
 from optik.problem import Budget, Problem, Shape
 from optik.residual import Residual
@@ -38,6 +39,7 @@ class Pink(Solver):
         limit_gain: share of the way to a limit that one step may go [1].
         step_limit: largest step of a joint [rad or m]; none if None.
         backend: the QP solver, by qpsolvers' name.
+        primal_tolerance: how far DAQP may leave the limits; its own 1e-6 if None [rad or m].
     """
 
     name: ClassVar[str] = "pink"
@@ -53,9 +55,16 @@ class Pink(Solver):
     limit_gain: float = 0.5
     step_limit: float | None = None
     backend: str = "daqp"
+    primal_tolerance: float | None = None
 
     def __post_init__(self) -> None:
-        for option in ("position_cost", "orientation_cost", "limit_gain", "step_limit"):
+        for option in (
+            "position_cost",
+            "orientation_cost",
+            "limit_gain",
+            "step_limit",
+            "primal_tolerance",
+        ):
             check_positive(self.name, option, getattr(self, option))
         for option in ("lm_damping", "damping", "posture_cost"):
             check_positive(self.name, option, getattr(self, option), zero=True)
@@ -95,6 +104,12 @@ class Pink(Solver):
             speeds = np.full(model.nv, self.step_limit)
             limits.append(limits_module.VelocityLimit(model, speeds))
 
+        accuracy: dict[str, float] = {}
+        if self.primal_tolerance is not None:
+            if self.backend != "daqp":
+                raise SolverError(f"{self.name}: primal_tolerance= is for backend=daqp")
+            accuracy["primal_tol"] = self.primal_tolerance
+
         def stepper(problem: Problem) -> Callable[[Array], Array]:
             start = np.empty(robot.n)
             start[order] = problem.q_start
@@ -118,6 +133,7 @@ class Pink(Solver):
                         damping=self.damping,
                         limits=limits,
                         safety_break=False,
+                        **accuracy,
                     )
                 except exceptions.PinkError as error:
                     raise RuntimeError(str(error)) from None

@@ -140,6 +140,22 @@ def test_missing_peer_names_the_extra(name, package, monkeypatch, lesson):
         parse_solver(name).prepare(lesson.robot, lesson.problem(0).shape, BUDGET)
 
 
+@pytest.mark.parametrize("name", ["mink", "pink"])
+def test_qp_tolerance_decides_how_far_the_limits_are_left(name):
+    """DAQP's own 1e-6 lets a joint leave its range; 1e-10 does not, to the eye of the judge."""
+    problems = list(load_problem_set("iiwa14_at_limit_3").first(40).problems())
+    worst = {}
+    for tolerance in ("none", "1e-10"):
+        solver = parse_solver(f"{name}:{TUNED},primal_tolerance={tolerance}")
+        peer = solver.prepare(problems[0].robot, problems[0].shape, Budget(60))
+        worst[tolerance] = max(peer(p).raw_violation for p in problems)
+    assert worst["none"] > 1e-8 > worst["1e-10"]
+    with pytest.raises(SolverError, match="daqp"):
+        parse_solver(f"{name}:backend=piqp,primal_tolerance=1e-10").prepare(
+            problems[0].robot, problems[0].shape, BUDGET
+        )
+
+
 def test_peers_are_values():
     for name in ("mink", "pink", "peer"):
         solver = SOLVERS[name]()
