@@ -19,7 +19,7 @@ import numpy as np
 
 from optik.data import data_folder, field_line, read_toml
 from optik.errors import OptikError, ProblemSetError, unknown_name
-from optik.pose import Array, canonical_quaternion, frozen
+from optik.pose import Array, frozen
 from optik.problem import Posture, Problem, Target, Tolerance
 from optik.robot import Robot
 
@@ -270,42 +270,47 @@ def read_columns(path: Path, content: bytes, spec: SetFile, robot: Robot) -> dic
     extra = [c for c in header if c not in (*expected, *witness, "pool_index")]
     if missing or extra:
         raise ProblemSetError(f"{path}, line 1: missing columns {missing}, unknown columns {extra}")
-    rows = []
-    for number, line in enumerate(lines, start=2):
-        if len(line) != len(header):
-            raise ProblemSetError(
-                f"{path}, line {number}: {len(line)} fields, the header has {len(header)}"
-            )
-        values = [_number(path, number, c, v) for c, v in zip(header, line, strict=True)]
-        _check_target(path, number, dict(zip(header, values, strict=True)))
-        rows.append(values)
-    table = np.array(rows).reshape(len(rows), len(header))
-    return {c: table[:, i] for i, c in enumerate(header)}
-
-
-def _number(path: Path, line: int, column: str, text: str) -> float:
+    rows = list(lines)
     try:
-        value = float(text)
+        table = np.array([[float(v) for v in row] for row in rows]).reshape(len(rows), len(header))
+        sound = bool(np.isfinite(table).all())
     except ValueError:
-        value, problem = 0.0, "is not a number"
-    else:
-        problem = "" if np.isfinite(value) else "is not finite"
-    if problem:
-        raise ProblemSetError(f"{path}, line {line}, column {column!r}: {text!r} {problem}")
-    return value
+        sound = False
+    if not sound:
+        raise _broken_row(path, header, rows)
+    part = {c: table[:, i] for i, c in enumerate(header)}
+    for columns, low, high in (
+        (QUATERNION_COLUMNS, 1.0 - 1e-3, 1.0 + 1e-3),
+        (AXIS_COLUMNS[:3], 1e-9, np.inf),
+        (AXIS_COLUMNS[3:], 1e-9, np.inf),
+    ):
+        norms = None if columns[0] not in part else np.linalg.norm(_required(part, columns), axis=1)
+        if norms is not None and not ((norms >= low) & (norms <= high)).all():
+            i = int(np.flatnonzero((norms < low) | (norms > high))[0])
+            raise ProblemSetError(
+                f"{path}, line {i + 2}, columns {', '.join(columns)}: norm {norms[i]:.4g}; a "
+                "quaternion (w x y z) needs norm 1 to within 1e-3, an axis must not be zero"
+            )
+    return part
 
 
-def _check_target(path: Path, line: int, row: dict[str, float]) -> None:
-    try:
-        if QUATERNION_COLUMNS[0] in row:
-            columns: tuple[str, ...] = QUATERNION_COLUMNS
-            canonical_quaternion([row[c] for c in columns])
-        elif AXIS_COLUMNS[0] in row:
-            columns, values = AXIS_COLUMNS, [row[c] for c in AXIS_COLUMNS]
-            Target(np.zeros(3), axis=(values[:3], values[3:]))
-    except OptikError as error:
-        place = f"{path}, line {line}, columns {', '.join(columns)}"
-        raise ProblemSetError(f"{place}: {error}") from None
+def _broken_row(path: Path, header: list[str], rows: list[list[str]]) -> ProblemSetError:
+    """The error for the first field that is no finite number, or the first row of wrong length."""
+    for number, row in enumerate(rows, start=2):
+        if len(row) != len(header):
+            return ProblemSetError(
+                f"{path}, line {number}: {len(row)} fields, the header has {len(header)}"
+            )
+        for column, text in zip(header, row, strict=True):
+            try:
+                problem = "" if np.isfinite(float(text)) else "is not finite"
+            except ValueError:
+                problem = "is not a number"
+            if problem:
+                return ProblemSetError(
+                    f"{path}, line {number}, column {column!r}: {text!r} {problem}"
+                )
+    return ProblemSetError(f"{path} holds no table of numbers")
 
 
 def _taken(part: dict[str, Array], names: tuple[str, ...]) -> Array | None:

@@ -110,6 +110,7 @@ def test_a_broken_toml_is_refused_by_file_line_and_field(folder, old, new, says)
         (5, 4, "7.0", r"mine.csv, line 5, columns qw, qx, qy, qz: .*norm"),
         (1, 3, "pq", r"mine.csv, line 1: missing columns \['pz'\], unknown columns \['pq'\]"),
         (1, 9, "witness_j8", r"line 1: missing columns \['witness_j2'\]"),
+        (7, 4, "", r"mine.csv, line 7, column 'qw': '' is not a number"),
         (6, 3, "0.1,0.2", r"mine.csv, line 6: 16 fields, the header has 15"),
         (6, 3, "0.1", r"mine.csv does not match the digest"),
     ],
@@ -123,6 +124,19 @@ def test_a_broken_csv_is_refused_by_file_line_and_field(folder, line, column, va
     lines[line - 1] = ",".join(cells)
     path.write_text("\n".join(lines) + "\n")
     with pytest.raises(ProblemSetError, match=says):
+        load_problem_set("mine", folder)
+
+
+def test_a_zero_axis_is_refused_by_line(folder):
+    text = TOML.replace('"pose"', '"axis"')
+    (folder / "mine.toml").write_text(text)
+    generate("mine", folder=folder)
+    path = folder / "mine.csv"
+    lines = path.read_text().splitlines()
+    cells = lines[3].split(",")
+    cells[4:7] = "0.0", "0.0", "0.0"
+    path.write_text("\n".join([*lines[:3], ",".join(cells), *lines[4:]]) + "\n")
+    with pytest.raises(ProblemSetError, match=r"mine.csv, line 4, columns bx, by, bz: .*zero"):
         load_problem_set("mine", folder)
 
 
