@@ -7,7 +7,7 @@ import time
 from collections import OrderedDict
 from dataclasses import fields, replace
 from functools import cache, lru_cache
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -21,7 +21,7 @@ from optik.result import Claim, Result
 from optik.robot import Robot
 from optik.solution import Solution, judged
 from optik.solvers import Prepared, Solver, parse_solver
-from optik.solvers.restarts import Restarts
+from optik.solvers.restarts import PreparedRestarts, Restarts
 from optik.windings import can_turn_around, nearest_winding
 
 DEFAULT_SOLVER = "box-lm"
@@ -124,9 +124,14 @@ def _with_starts(solver: Solver, budget: Budget, seed: int) -> Solver:
 
 
 def _solve(problem: Problem, solver: Solver, budget: Budget, trace: bool) -> Solution:
-    prepared, setup_time = prepared_solver(solver, problem.robot, problem.shape, budget)
+    # The starts are drawn by each call, so one built solver serves every seed.
+    built = replace(solver, seed=0) if isinstance(solver, Restarts) else solver
+    prepared, setup_time = prepared_solver(built, problem.robot, problem.shape, budget)
     began = time.perf_counter()
-    result = prepared(problem, trace=trace)
+    if isinstance(prepared, PreparedRestarts):
+        result = prepared(problem, trace=trace, seed=cast(Restarts, solver).seed)
+    else:
+        result = prepared(problem, trace=trace)
     if not solver.uses_problem_cost and result.status is not Claim.CONVERGED:
         result = _finish(problem, result)
     result = _nearest(problem, result)
