@@ -17,9 +17,12 @@ from optik.problem_sets import load_problem_set
 from optik.result import Claim
 from optik.robot import Robot
 from optik.solvers import SOLVERS, Deadline, parse_solver
+from optik.solvers import _peer_environment as environments
+from optik.solvers import _peer_process as processes
 from optik.solvers import peers_worker as workers
+from optik.solvers._peer_environment import peer_environment
 from optik.solvers._urdf import chain_order, robot_urdf, roll_pitch_yaw
-from optik.solvers.peers_worker import Peer, parse_options, peer_environment
+from optik.solvers.peers_worker import Peer, parse_options
 
 TUNED = (
     "posture_cost=0,limit_gain=1,damping=1e-6,lm_damping=0.15,orientation_cost=0.1,step_limit=0.5"
@@ -266,13 +269,13 @@ def test_a_worker_that_talks_nonsense(folder, arm7):
 
 def test_the_process_ends_with_its_owner(folder, arm7, monkeypatch):
     started = []
-    popen = workers.subprocess.Popen
+    popen = processes.subprocess.Popen
 
     def kept(*arguments, **options):
         started.append(popen(*arguments, **options))
         return started[-1]
 
-    monkeypatch.setattr(workers.subprocess, "Popen", kept)
+    monkeypatch.setattr(processes.subprocess, "Popen", kept)
     prepared = fake(folder).prepare(arm7, problem_at(arm7, 0.0).shape, BUDGET)
     assert prepared(problem_at(arm7, 0.0)).status is Claim.CONVERGED
     assert started[0].poll() is None
@@ -318,7 +321,7 @@ def test_environment_is_made_once_and_by_its_requirements(tmp_path, monkeypatch)
         elif "missing" in (place / "requirements.txt").read_text():
             raise SolverError(f"the environment of peer {place.name!r} cannot be made")
 
-    monkeypatch.setattr(workers, "_run", run)
+    monkeypatch.setattr(environments, "_run", run)
     place = tmp_path / "some"
     place.mkdir()
     (place / "requirements.txt").write_text("a==1\n")
@@ -338,7 +341,7 @@ def test_installer_is_told_on(tmp_path):
     (tmp_path / "requirements.txt").write_text("")
     command = [sys.executable, "-c", "import sys; sys.exit('ERROR: no such package')"]
     with pytest.raises(SolverError, match="no such package"):
-        workers._run(command, tmp_path)
+        environments._run(command, tmp_path)
 
 
 def test_every_peer_folder_is_whole():
