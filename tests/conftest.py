@@ -9,10 +9,8 @@ import os
 for _name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
     os.environ.setdefault(_name, "1")
 
-import numpy as np
 import pytest
 
-from optik.problem import Problem, Target
 from optik.robot import Robot, bundled_robots
 
 # One of each kind: a plane, a redundant plane, five joints with positions only, seven with limits,
@@ -29,16 +27,6 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
         every = metafunc.config.getoption("--every-robot")
         names = bundled_robots() if every else [n for n in CONTRACT_ROBOTS if n in bundled_robots()]
         metafunc.parametrize("contract_robot", names)
-
-
-def reachable_problem(robot: Robot, rng: np.random.Generator, **options: object) -> Problem:
-    """A problem whose target is the pose of a random configuration inside the limits.
-
-    A robot with fewer than six joints gets a position target.
-    """
-    pose = robot.forward(robot.sample(rng))
-    quaternion = pose.quaternion if robot.n >= 6 else None
-    return Problem(robot, (Target(pose.position, quaternion=quaternion),), **options)
 
 
 @pytest.fixture(scope="session")

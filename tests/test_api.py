@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from conftest import reachable_problem
+from made_problems import reachable_problem
 
 import optik
 from optik.result import Status

@@ -7,7 +7,7 @@ from functools import cache
 
 import numpy as np
 import pytest
-from conftest import reachable_problem
+from made_problems import reachable_problem
 
 from optik.api import solve
 from optik.chain import axis_rotation

@@ -10,7 +10,7 @@ from typing import ClassVar
 import mujoco
 import numpy as np
 import pytest
-from conftest import reachable_problem
+from made_problems import reachable_problem
 
 from optik.errors import SolverError, UnknownNameError
 from optik.evaluation import evaluate

@@ -1,4 +1,4 @@
-"""Every study in its short form: it runs, prints a table, and leaves the committed results alone."""
+"""Every study in its short form: it runs, prints, and leaves the committed results alone."""
 
 from __future__ import annotations
 
