@@ -290,20 +290,20 @@ def _best_cells(part: pd.DataFrame, costs: Sequence[str]) -> list[tuple[int, str
     tests = pairs(part, baseline=top)
     if all(p.p_holm < ALPHA for p in tests):
         cells.append((names.index(top), "solved"))
-    # Not worse than the top one: those may win on cost.
-    able = [top, *(p.b for p in tests if p.p_holm >= ALPHA)]
+    # Solving significantly less than the top one rules a solver out.
+    able = {top, *(p.b for p in tests if p.p_holm >= ALPHA)}
     if "timing" in part and (part["timing"] == "parallel").any():
         costs = [c for c in costs if c != "solve_time"]
     for column in costs:
         values = matrix(part, column).astype(float)
-        winner = min(able, key=lambda s: float(np.log(values[s] + 1e-12).mean()))
-        others = [s for s in able if s != winner]
-        if not others or not (values[[winner, *others]] >= 0).all().all():
+        winner = min(names, key=lambda s: float(np.log(values[s] + 1e-12).mean()))
+        if winner not in able or not np.isfinite(values.to_numpy()).all():
             continue
-        level = 1 - ALPHA / len(others)
+        level = 1 - ALPHA / (len(names) - 1)
         if all(
             cost_ratio(part, winner, s, column, confidence=level, resamples=_RESAMPLES).hi < 1.0
-            for s in others
+            for s in names
+            if s != winner
         ):
             cells.append((names.index(winner), column))
     return cells
