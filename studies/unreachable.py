@@ -2,8 +2,9 @@
 
     python studies/unreachable.py [--quick] [--targets N] [--pushed N] [--controls N] [--out DIR]
 
-(a) The bundled sets of targets that 200 starts did not solve: how many `prove_unreachable` proves
-    beyond the tolerances, by what, and how long finding and verifying take.
+(a) The bundled sets of targets that 200 starts did not solve, and positions in the plane of the
+    two-link arms outside the ring that they reach: how many `prove_unreachable` proves beyond the
+    tolerances, by what, and how long finding and verifying take.
 (b) The same targets pushed towards the best configuration known, until only a given gap is left:
     how small a gap can be proved.  The gap is sqrt(|dp|^2 + (1 m/rad)^2 |r|^2) at that
     configuration; the true one can only be smaller, and some of these targets may be reachable.
@@ -45,6 +46,7 @@ from optik.reachability.goal import path_and_goal
 from optik.reachability.relaxation import build, stages
 from optik.reachability.search import find
 
+PLANAR = {"planar2_2_1": (1.0, 3.0), "planar2_05_05": (0.0, 1.0)}  # inner and outer reach [m]
 ROBOTS = ("panda", "iiwa14", "ur5e", "so101")
 GAPS = (0.03, 0.01, 0.003, 0.001)
 MEANS = ("boxes", "gap", "pose", "cut", "undecided")
@@ -74,8 +76,14 @@ def main(args: list[str] | None = None) -> pd.DataFrame:
         proofs += _gathered(f"{name}: proofs", sizes[0], prove_set(name, problems, sizes[0]))
         edges += _gathered(f"{name}: near the edge", sizes[1], push_set(name, problems, sizes[1]))
         controls += _gathered(f"{name}: controls", sizes[2], control(name, sizes[2]))
+    for name in PLANAR:
+        proofs += _gathered(f"{name}: proofs", sizes[0], prove_planar(name, sizes[0]))
     rows, edge, wrong = pd.DataFrame(proofs), pd.DataFrame(edges), pd.DataFrame(controls)
-    tables = [proof_table(rows, robots), edge_table(edge, robots), control_table(wrong, robots)]
+    tables = [
+        proof_table(rows, [*robots, *PLANAR]),
+        edge_table(edge, robots),
+        control_table(wrong, robots),
+    ]
     print()
     for table in tables:
         print(to_terminal(table))
@@ -144,6 +152,22 @@ def prove_set(name: str, problems: ProblemSet, count: int) -> Iterator[list[dict
     """(a) The targets of the bundled set."""
     for i in range(min(count, len(problems))):
         yield [{"robot": name, "target": i} | attempt(problems.problem(i))]
+
+
+def prove_planar(name: str, count: int) -> Iterator[list[dict[str, Any]]]:
+    """(a) Positions uniform in a square, outside the ring that a two-link arm reaches."""
+    robot, rng = optik.Robot.load(name), np.random.default_rng(0)
+    inner, outer = PLANAR[name]
+    done = 0
+    while done < count:
+        x, y = rng.uniform(-1.5 * outer, 1.5 * outer, 2)
+        problem = optik.Problem(robot, optik.Target([x, y, 0.0]))
+        beyond = max(inner - np.hypot(x, y), np.hypot(x, y) - outer)
+        if beyond > problem.tolerance.position:
+            if not done:
+                prove_unreachable(problem)  # folds the chain
+            yield [{"robot": name, "target": done} | attempt(problem)]
+            done += 1
 
 
 def push_set(name: str, problems: ProblemSet, count: int) -> Iterator[list[dict[str, Any]]]:
@@ -243,7 +267,8 @@ def proof_table(rows: pd.DataFrame, robots: list[str]) -> Table:
     )
     notes = (
         "The first targets of the sets NAME_unreachable: random in the bounding box of reached "
-        "positions, poses with a uniform rotation (so101: positions), not solved from 200 starts. "
+        "positions, poses with a uniform rotation (so101: positions), not solved from 200 starts; for "
+        "the planar arms positions outside the ring that the links reach. "
         "Boxes: branch and bound. Gap, pose: the two stages of the relaxation over the whole "
         "ranges; cut: the last stage over ranges cut in two. Undecided ones may be reachable.",
     )
