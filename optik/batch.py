@@ -1,7 +1,7 @@
 """Many targets at once: `solve_batch`, over all cores, without an object for each row.
 
-Each row is solved by the compiled search of `optik.solvers.box_lm` and depends on that row alone, so
-that the number of threads changes the time and nothing else.  The kernels release the GIL.
+Each row is solved by the compiled search of `optik.solvers.box_lm` and depends on that row alone,
+so that the number of threads changes the time and nothing else.  The kernels release the GIL.
 """
 
 from __future__ import annotations
@@ -65,16 +65,20 @@ class Batch:
         """Judges every row by MuJoCo: errors within tolerance, inside every limit; shape (N,)."""
         out = np.empty(len(self), dtype=bool)
         robot, tolerance = self.robot, self.tolerance
-        inside = ((self.q >= robot.lower) & (self.q <= robot.upper)).all(axis=1)
+        inside = np.all((self.q >= robot.lower) & (self.q <= robot.upper), axis=1)
         residual: Residual | None = None
-        for i, q in enumerate(self.q):
+        for i in range(len(self)):
             target = _target(self._positions[i], self._rotations[i])
             problem = Problem(robot, (target,), tolerance=tolerance)
             if residual is None:
                 residual = Residual(robot, problem.shape)
             residual.load(problem)
-            position, rotation = residual.errors(q)
-            out[i] = inside[i] and position <= tolerance.position and rotation <= tolerance.rotation
+            position, rotation = residual.errors(self.q[i])
+            out[i] = (
+                bool(inside[i])
+                and position <= tolerance.position
+                and rotation <= tolerance.rotation
+            )
         return out
 
 

@@ -164,10 +164,10 @@ def sweeps(H: Array, g: Array, lo: Array, hi: Array, d: Array, tolerance: float,
 def projected_step(
     H: Array, g: Array, lo: Array, hi: Array, d: Array, r: Array, L: Array, free: Array, n: int
 ) -> int:
-    """Two-metric projection (Bertsekas 1982): one Newton step on the joints not held, then clipped.
+    """Two-metric projection (Bertsekas 1982): a Newton step on the joints not held, clipped.
 
-    Joints on a bound (lo = 0 or hi = 0) that the gradient pushes against it are held; the rest is as
-    in `box_qp`, without its iterations.  Returns 1, the number of factorisations.
+    Joints on a bound (lo = 0 or hi = 0) that the gradient pushes against it are held.  Returns
+    1, the number of factorisations.
     """
     for i in range(n):
         held = (lo[i] >= 0.0 and g[i] <= 0.0) or (hi[i] <= 0.0 and g[i] >= 0.0)

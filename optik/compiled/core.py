@@ -94,7 +94,7 @@ class Core:
         return module.load(_identifier(self._name), module.forward_text(front))
 
     def forward(self, q: Array) -> tuple[Array, Array]:
-        """Pose (targets, 12) and Jacobian (targets, 6, n) of each target's frame at q, shape (n,)."""
+        """Pose (targets, 12) and Jacobian (targets, 6, n) of the targets' frames at q, (n,)."""
         pose = np.empty((len(self._records), at.FRAME_HEAD))
         jacobian = np.empty((len(self._records), 6, self.robot.n))
         self.forward_kernels.forward(np.ascontiguousarray(q), self.fixed, pose, jacobian)
@@ -318,8 +318,13 @@ def _plan(shape: Shape) -> tuple[tuple[Frame, ...], tuple[tuple[float, ...], ...
         masked = not all(mask)
         here = index(t.frame)
         records.append(
-            (float(KINDS[t.kind]), float(here), float(index(t.relative_to)), float(masked))
-            + tuple(float(m) for m in mask)
+            (
+                float(KINDS[t.kind]),
+                float(here),
+                float(index(t.relative_to)),
+                float(masked),
+                *(float(m) for m in mask),
+            )
         )
     return tuple(frames), tuple(records)
 

@@ -9,8 +9,8 @@ with damping proportional to the error, mu = damping * cost + damping_floor (Yam
 2001; Fan and Yuan 2005 show quadratic convergence without nonsingularity), and is taken whole: no
 line search.  Far away the damping and the cap keep the linearisation honest; close by mu vanishes
 with the cost.  A descent ends when the target is reached, when q no longer moves, when the cost has
-not fallen by the factor `fall` within `patience` iterations, or after `start_steps` iterations.  The
-last two tests are left out when there is only the given start.
+not fallen by the factor `fall` within `patience` iterations, or after `start_steps` iterations.
+The last two tests are left out when there is only the given start.
 
 Over starts (`search`): the given start; then solved configurations from the table, nearest in pose
 first; then the middle of the ranges; then a quasi-random sequence (Roberts 2018: fractions of
@@ -130,7 +130,7 @@ def search(
             q_out, values, trace, visited,
         )  # fmt: skip
         taken += used
-        if code == SOLVED or code == OUT_OF_STEPS or start + 1 >= last:
+        if code in (SOLVED, OUT_OF_STEPS) or start + 1 >= last:
             break
         start += 1
     measure = values[2]

@@ -1,8 +1,8 @@
 """The kernels that Python calls; everything else is reached through them.
 
 Each comes with its signature, so that it is compiled when the solver is prepared and never inside
-a solve.  Inputs are read-only arrays, which accepts writable ones too.  There is one entry for every
-kind of solve because each entry carries, and compiles, its own copy of all it calls.
+a solve.  Inputs are read-only arrays, which accepts writable ones too.  There is one entry for
+every kind of solve because each entry carries, and compiles, its own copy of all it calls.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Writes a chain's kinematics and normal equations out as straight-line source, constants folded in.
+"""Writes a chain's kinematics and normal equations out as straight-line source.
 
 The general kernel multiplies by every entry of every fixed transform.  Here each entry of the
 running transform is either a number or the name of a variable, and a product with 0, 1 or -1 is
@@ -16,11 +16,11 @@ The sines and cosines of all joints are taken in one loop, which runs in vector 
 from __future__ import annotations
 
 import inspect
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
-from optik.compiled import layout as at
 from optik.compiled import boxqp, rows
+from optik.compiled import layout as at
 from optik.compiled.normal import NormalChain, NormalJoint
 
 STRAIGHT = 10  # joints up to which H and its factorisation are written out
@@ -192,7 +192,7 @@ def _value_key(joint: NormalJoint) -> tuple[object, ...]:
 def _joint_values(
     out: Writer, chains: Sequence[NormalChain], begin: int
 ) -> dict[int, tuple[Value, Value, Value]]:
-    """Writes every joint's value; returns (sine or value, cosine, slope) by the joint's identity."""
+    """Writes every joint's value; returns (sine or value, cosine, slope) by identity."""
     joints, number = _distinct(chains)
     padded = trig_count(chains)
     slopes: list[Value] = []
@@ -361,7 +361,7 @@ def _normal_equations(chains: Sequence[NormalChain], records: Sequence[Record], 
 
 
 def _pose_turn(out: Writer, frame: FoldedFrame, o: int, wr2: Value) -> Vector:
-    """Writes sine times axis of the turn to the goal; adds to cost and rotation (rows.pose_rows)."""
+    """Writes sine times axis of the turn to the goal; adds to cost and rotation."""
     wanted = [
         _vector(out.let(f"goal[{o + at.G_ROTATION + 3 * r + c}]") for r in range(3))
         for c in range(3)
@@ -462,8 +462,8 @@ def _turned(
     return x, y, z
 
 
-def _vector(values: object) -> Vector:
-    x, y, z = values  # type: ignore[misc]
+def _vector(values: Iterable[Value]) -> Vector:
+    x, y, z = values
     return x, y, z
 
 

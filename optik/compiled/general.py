@@ -1,4 +1,4 @@
-"""Forward kinematics and Jacobian of any chain, from its numbers: the kernel that needs no compiler.
+"""Forward kinematics and Jacobian of any chain, from its numbers: compiled once for all.
 
     T = F_0 Mz_1 F_1 Mz_2 ... Mz_m F_m  (optik.compiled.normal)
 

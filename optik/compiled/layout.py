@@ -4,7 +4,8 @@ A kernel call unpacks each array argument at a cost of about 50 ns, so that ever
 for a prepared solver lies in one array, `fixed`, every target in one array, `goal`, and everything
 that a solve scribbles on in one array, `w`.
 
-    fixed   HEADER numbers | lower | upper | sampling lower | sampling upper | stride of random starts | chains | table
+    fixed   HEADER numbers | lower | upper | sampling lower | sampling upper | strides | chains |
+            table
     goal    GOAL numbers for each target, then the two tolerances
     w       the frames' poses and Jacobians, then vectors and matrices of the solve
 
@@ -36,7 +37,7 @@ F_LOG = 17  # 1 for the logarithm as rotation residual, 0 for the chordal one
 F_TRIG = 19  # joints whose sine and cosine the folded kernel takes, rounded up to 4
 F_TABLE_WEIGHT = 18  # squared weight of rotation in the distance to a table row [m^2/rad^2]
 
-# A target's numbers: position, matrix of the wanted orientation (or body axis, world axis), weights.
+# A target's numbers: position, wanted rotation matrix (or body axis, world axis), weights.
 GOAL = 16
 G_POSITION = 0
 G_ROTATION = 3

@@ -12,7 +12,9 @@ the kernels are compiled in memory, which costs the compilation at every start a
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
+import importlib.metadata
 import inspect
 import os
 import platform
@@ -100,8 +102,8 @@ def solve_text(front: str) -> str:
     """Writes out the module that solves: constants, `front`, the shared kernels, the entry.
 
     Args:
-        front: source of `size`, `targets`, `frame_count`, `trig_size`, `target_field`, `normal_equations` and
-            `masked_newton`, with whatever they call.
+        front: source of `size`, `targets`, `frame_count`, `trig_size`, `target_field`,
+            `normal_equations`, `fixed_size` and `masked_newton`, with whatever they call.
     """
     return _text(front, SEARCH, (SOLVE,))
 
@@ -140,11 +142,8 @@ def load(name: str, text: str) -> types.ModuleType:
         name: what its file is called, before the digest.
         text: the module's source.
     """
-    import llvmlite
-    import numba
-    import numpy as np
-
-    versions = f"{numba.__version__} {llvmlite.__version__} {np.__version__} {sys.version_info[:2]}"
+    libraries = ("numba", "llvmlite", "numpy")
+    versions = f"{[importlib.metadata.version(name) for name in libraries]} {sys.version_info[:2]}"
     digest = hashlib.sha256(f"{versions}\n{text}".encode()).hexdigest()[:32]
     with _LOCK:
         module = _LOADED.get(digest)
@@ -191,12 +190,14 @@ def keep(path: Path, content: bytes) -> bool:
 
 def _load(name: str, text: str) -> types.ModuleType:
     path = cache_folder() / f"{name}.py"
-    if keep(path, text.encode()):
+    for _ in range(2 if keep(path, text.encode()) else 0):
         try:
             return _execute(name, text, path, cached=True)
-        except (OSError, RuntimeError, EOFError, ValueError, ImportError):
-            # Numba found no folder to write to, or a damaged cache file.
+        except Exception:  # a damaged cache file raises whatever its bytes lead pickle to
             sys.modules.pop(name, None)
+            for damaged in path.parent.glob(f"__pycache__/{name}.*"):
+                with contextlib.suppress(OSError):
+                    damaged.unlink()
     return _execute(name, text, None, cached=False)
 
 

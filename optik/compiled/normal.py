@@ -128,7 +128,7 @@ def normal_form(chain: Chain) -> NormalChain:
 
 
 def _onto(axis: Array) -> Array:
-    """A rotation whose third column is `axis`; a signed permutation where the axis is one of six."""
+    """A rotation whose third column is `axis`; a signed permutation for the six main axes."""
     k = int(np.argmax(np.abs(axis)))
     others = np.delete(axis, k)
     z = np.array(axis, dtype=np.float64)

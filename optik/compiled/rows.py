@@ -1,8 +1,8 @@
 r"""The normal equations of a problem: H = J^T J, g = J^T e and the cost, summed over the targets.
 
 The chordal rotation residual has nine rows, w/sqrt(2) (a_i* - a_i) over the frame's axes a_i, and
-the exact Jacobian -w/sqrt(2) [a_i]x J_r.  Since sum_i [a_i]x^T [a_i]x = 2 I, nine rows give the same
-normal equations as three:
+the exact Jacobian -w/sqrt(2) [a_i]x J_r.  Since sum_i [a_i]x^T [a_i]x = 2 I, nine rows give the
+same normal equations as three:
 
     J^T J = w^2 J_r^T J_r
     J^T e = w^2 J_r^T s,    s = 1/2 sum_i a_i x a_i* = sin(theta) axis

@@ -10,7 +10,8 @@ not stall where clamping does.  Three things make it robust: damping in proporti
 mu = damping cost + damping_floor (Yamashita and Fukushima 2001), which is strong far away and gone
 at the target; a cap on every joint's step, which keeps the linearisation honest without shrinking
 the whole step; and the chordal rotation residual with its exact Jacobian, weighted with about
-0.1 m/rad so that a turn of the hand does not outweigh the way to the target.  Steps are taken whole.
+0.1 m/rad so that a turn of the hand does not outweigh the way to the target.  Steps are taken
+whole.
 
 The step.  `method="exact"` solves the box QP by projected Newton to 1e-11; `method="projected"` is
 the two-metric projection (Bertsekas 1982): joints pushed against their limits are held, the others
@@ -324,7 +325,7 @@ class PreparedBoxLM:
         return _CLAIMS[word & 15], (word >> 4) & ((1 << 30) - 1), word >> 34
 
     def relaxed(self, problem: Problem, q: Array) -> Array:
-        """The posture phase alone, from a solution q, shape (n,); q itself where it gains nothing."""
+        """The posture phase alone, from a solution q, shape (n,); q where it gains nothing."""
         return self._relax(problem, self._numbers(problem), q, _POSTURE_STEPS)[0]
 
     def _relax(
