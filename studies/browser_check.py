@@ -1,12 +1,12 @@
 """Does the report work in a real browser?  Opens one in a headless Chromium and moves the slider.
 
-    python studies/browser_check.py [REPORT.html] [--quick] [--screenshots DIR]
+    python studies/browser_check.py [REPORT.html] [--screenshots DIR]
 
-Without a file it makes one from a small run.  Needs a Chromium and its driver (on Debian: chromium
+Without a file it makes one from a small run.  `make browser` runs this; the tests do not, because it
+needs a Chromium and its driver (on Debian: chromium
 and chromium-driver) and the extra `browser` (selenium); where one is missing it says so and ends
 with status 2.  Prints a table of checks; the status is 1 if one fails.  The screenshots, wide, dark
-and narrow, are written to studies/results/browser_check/ (or DIR; with --quick to a temporary
-folder).
+and narrow, are written to studies/results/browser_check/, or DIR.
 """
 
 from __future__ import annotations
@@ -31,6 +31,7 @@ from optik.benchmark.report import report
 
 BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome")
 SETS = ("arm7_lesson", "panda_at_limit_1")
+COUNT = 40
 SOLVERS = ["clamped-dls", "box-qp", "trf"]
 RESULTS = Path(__file__).parent / "results" / "browser_check"
 # The arm's pixels as a number, so that a change of the picture can be told.
@@ -54,7 +55,6 @@ def main() -> int:
         description=__doc__, formatter_class=argparse.RawTextHelpFormatter
     )
     parser.add_argument("page", nargs="?", type=Path, help="a report; made if not given")
-    parser.add_argument("--quick", action="store_true", help="20 targets; screenshots thrown away")
     parser.add_argument("--screenshots", type=Path, help="where the screenshots go")
     options = parser.parse_args()
     missing = what_is_missing()
@@ -62,8 +62,8 @@ def main() -> int:
         print(f"The browser check cannot run: {missing}", file=sys.stderr)
         return 2
     with tempfile.TemporaryDirectory() as scratch:
-        page = options.page or make_report(Path(scratch), 20 if options.quick else 60)
-        folder = options.screenshots or (Path(scratch) / "shots" if options.quick else RESULTS)
+        page = options.page or make_report(Path(scratch))
+        folder = options.screenshots or RESULTS
         folder.mkdir(parents=True, exist_ok=True)
         rows = check(page.resolve(), folder)
         print(tabulate(rows, headers=["check", "found", ""], tablefmt="simple"))
@@ -88,8 +88,8 @@ def browser() -> str | None:
     return next((path for name in BROWSERS if (path := shutil.which(name))), None)
 
 
-def make_report(folder: Path, count: int) -> Path:
-    sets = [optik.load_problem_set(name).first(count) for name in SETS]
+def make_report(folder: Path) -> Path:
+    sets = [optik.load_problem_set(name).first(COUNT) for name in SETS]
     optik.run(sets, SOLVERS, out=folder / "run", title="a small run for the report")
     return report([folder / "run"], out=folder / "report.html")
 
