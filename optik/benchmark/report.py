@@ -31,6 +31,7 @@ from optik.errors import BenchmarkError
 
 SCRIPTS = ("core.js", "arm.js", "charts.js", "tables.js", "explorer.js", "page.js")
 MOST_PAIRS = 6  # solvers up to which every pair is tested; above, only against the baseline
+LARGE = 30_000  # rows above which bootstraps are kept for the comparison with the baseline
 MOST_LISTED = 400  # discordant targets in the table
 
 
@@ -130,7 +131,8 @@ def _results(runs: Runs, chosen: Cases) -> list[Table]:
     frame, baseline = runs.frame, None if chosen.pair is None else chosen.pair[0]
     several = len(runs.groups) > 1
     title = "Set by set" if several else "Solved, counts and times"
-    tables = [summary_table(frame, baseline=baseline, title=title)]
+    bold = len(frame) <= LARGE or not several
+    tables = [summary_table(frame, baseline=baseline, title=title, bold=bold)]
     if several:
         together = summary_table(
             frame, by=(), baseline=baseline, name="together", title="All sets together"
@@ -144,7 +146,7 @@ def _results(runs: Runs, chosen: Cases) -> list[Table]:
 def _details(runs: Runs, chosen: Cases) -> list[Table]:
     frame, tables = runs.frame, []
     if chosen.pair is not None:
-        few = len(runs.labels) <= MOST_PAIRS
+        few = len(runs.labels) <= MOST_PAIRS and len(frame) <= LARGE
         tables.append(pairs_table(frame, baseline=None if few else chosen.pair[0]))
     if "reason" in frame and not frame["solved"].all():
         tables.append(reasons_table(frame))

@@ -85,7 +85,10 @@ def gather(folders: Sequence[Path]) -> Runs:
     labels, groups = _labels(frame), _groups(frame)
     solvers = dict(zip(labels, frame["solver"].astype(str), strict=True))
     sets = dict(zip(groups, frame["problem_set"].astype(str), strict=True))
-    frame = frame.assign(solver=labels, problem_set=groups)
+    frame = frame.assign(
+        solver=pd.Categorical(labels, categories=list(solvers)),
+        problem_set=pd.Categorical(groups, categories=list(sets)),
+    )
     budget = next(iter(environments.values())).get("budget")
     return Runs(
         frame=frame,
