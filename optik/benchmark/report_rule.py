@@ -1,8 +1,8 @@
 """Which two solvers, and which targets, a report looks at closely: a rule that is stated.
 
 The rule.  The pair is the clamped solver that solves most against the other solver that solves
-most.  Among the targets that the second solves and the first does not, every set in turn gives one:
-first those on whose solving path a joint is pressed against a limit, for there clamping and the
+most.  Among the targets that the second solves and the first does not, every set in turn, one
+robot after another, gives one: first those on whose solving path a joint is pressed against a limit, for there clamping and the
 constrained step part ways, and of those the one that the failing solver leaves farthest from the
 target; one of the first four at which it stands still (a false stall) goes before the others, which
 may only have run out of iterations.  One place in six goes to the targets that only the first
@@ -21,7 +21,6 @@ from optik.problem_sets import ProblemSet
 from optik.result import Status
 
 CANDIDATES = 12  # targets of a set whose solving path is looked at: those with the lowest numbers
-MOST_CANDIDATES = 120  # of all sets together
 DIAGNOSED = 4  # of a set's candidates, how many are asked whether the other solver stands still
 
 
@@ -89,12 +88,8 @@ def spread(
     loser = dict(zip(zip(names, numbers, strict=True), first["cost"].astype(float), strict=True))
     queues: list[list[Key]] = []
     slides: set[Key] = set()
-    for group, problem_set in sets.items():
-        mine = [k for k in keys if k[0] == group][
-            : max(2, min(CANDIDATES, MOST_CANDIDATES // len(sets)))
-        ]
-        if problem_set is None or not mine or count < 1:
-            continue
+    for group, problem_set in _in_turn(sets, keys)[:count]:
+        mine = [k for k in keys if k[0] == group][:CANDIDATES]
         order = []
         for key in mine:
             problem = problem_of(runs, problem_set, group, key[1])
@@ -109,6 +104,19 @@ def spread(
             if queue and len(picked) < count:
                 picked.append(queue.pop(_first_stall(runs, queue, sets, other)))
     return sorted(picked, key=lambda key: key not in slides)
+
+
+def _in_turn(sets: dict[str, ProblemSet | None], keys: list[Key]) -> list[tuple[str, ProblemSet]]:
+    """The sets with targets to choose from, one robot after another, then each robot's next."""
+    named = {group for group, _ in keys}
+    seen: dict[str, int] = {}
+    placed = []
+    for group, problem_set in sets.items():
+        if problem_set is not None and group in named:
+            name = problem_set.robot.name
+            seen[name] = seen.get(name, 0) + 1
+            placed.append((seen[name], (group, problem_set)))
+    return [entry for _, entry in sorted(placed, key=lambda p: p[0])]
 
 
 def _first_stall(

@@ -121,6 +121,8 @@ def check_comparable(frame: pd.DataFrame) -> None:
             start, tolerance, budget or posture; says which and what to do.
     """
     conditions = [c for c in CONDITIONS if c in frame]
+    if _alike(frame, conditions):
+        return
     for name, part in frame.groupby("problem_set", sort=False, observed=True):
         for condition in ["start", *conditions]:
             values = part.groupby("solver", sort=False, observed=True)[condition].agg(
@@ -142,6 +144,17 @@ def check_comparable(frame: pd.DataFrame) -> None:
                 f"these rows are not like with like: on {name} the solvers do not have the same "
                 f"problems ({said}). Finish the run with resume, or select the common problems."
             )
+
+
+def _alike(frame: pd.DataFrame, conditions: Sequence[str]) -> bool:
+    """Whether every set was asked under one condition and wholly of every solver: the fast way."""
+    sets = frame.groupby("problem_set", sort=False, observed=True)
+    if (sets[["start", *conditions]].nunique(dropna=False).to_numpy() > 1).any():
+        return False
+    wanted = sets["problem"].nunique()
+    pairs_ = frame.groupby(["problem_set", "solver"], sort=False, observed=True)
+    asked = pairs_["problem"].nunique()
+    return bool((asked == wanted.reindex(asked.index.get_level_values(0)).to_numpy()).all())
 
 
 def matrix(frame: pd.DataFrame, column: str, *, unsolved: float | None = None) -> pd.DataFrame:

@@ -150,3 +150,23 @@ def test_a_set_run_from_two_starts_is_two_groups(run_folder: Path, tmp_path: Pat
     runs = gather([tmp_path / "home", tmp_path / "mid"])
     assert runs.groups == ("planar2_lesson from home", "planar2_lesson from mid")
     assert set(runs.sets.values()) == {"planar2_lesson"}
+
+
+def test_one_robot_after_another_gives_a_target() -> None:
+    from optik.benchmark.report_rule import _in_turn
+
+    names = [
+        "arm7_lesson",
+        "arm7_at_limit_1",
+        "panda_at_limit_1",
+        "panda_at_limit_2",
+        "so101_lesson",
+    ]
+    names = [n for n in names if n in optik.problem_sets.problem_set_names()]
+    sets = {n: optik.load_problem_set(n) for n in names} | {"gone": None}
+    keys = [(n, 0) for n in [*names, "gone"]]
+    order = [name for name, _ in _in_turn(sets, keys)]
+    robots = [n.split("_")[0] for n in order]
+    assert sorted(order) == sorted(names) and len(set(robots[:3])) == 3
+    assert order[0] == "arm7_lesson"
+    assert [n for n, _ in _in_turn(sets, keys[2:3])] == [names[2]]
