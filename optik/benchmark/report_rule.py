@@ -1,12 +1,12 @@
 """Which two solvers, and which targets, a report looks at closely: a rule that is stated.
 
 The rule.  The pair is the clamped solver that solves most against the other solver that solves
-most.  Among the targets that the second solves and the first does not, every set in turn, one
-robot after another, gives one: first those on whose solving path a joint is pressed against a limit, for there clamping and the
-constrained step part ways, and of those the one that the failing solver leaves farthest from the
-target; one of the first four at which it stands still (a false stall) goes before the others, which
-may only have run out of iterations.  One place in six goes to the targets that only the first
-solves, so that the page does not tell one side of the story.
+most.  Among the targets that the second solves and the first does not, every set in turn, one robot
+after another, gives one: first those on whose solving path a joint is pressed against a limit, for
+there clamping and the constrained step part ways, and of those the one that the failing solver
+leaves farthest from the target; one of the first four at which it stands still (a false stall) goes
+before the others, which may only have run out of iterations.  One place in six goes to the targets
+that only the first solves, so that the page does not tell one side of the story.
 """
 
 from __future__ import annotations
