@@ -1,6 +1,6 @@
 """Does the bench cost little, scale, and lose nothing?
 
-    python studies/bench_check.py [--quick]
+    python studies/bench_check.py [--quick] [--part overhead scale kills cluster]
 
 1. Overhead: a solver that computes for one millisecond; what a row costs beyond the solve and the
    judgement, start-up apart.
@@ -27,6 +27,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar
+from unittest import mock
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
@@ -35,10 +36,12 @@ import numpy as np
 import pandas as pd
 
 import optik
+from optik.benchmark import solving
 from optik.benchmark.columns import TIMES
 from optik.benchmark.environment import environment_line
 from optik.benchmark.journal import read_run
-from optik.benchmark.solving import judged
+from optik.benchmark.plan import make_plan
+from optik.benchmark.solving import Bench
 from optik.benchmark.tables import Column, Table, summary_table, to_terminal, write_tables
 from optik.problem_sets import SetFile
 from optik.result import Claim, Result
@@ -92,78 +95,67 @@ def reachable(name: str, count: int, seed: int) -> optik.ProblemSet:
 
 
 def overhead(rows: int, folder: Path) -> Table:
-    """What a row costs beyond the solve and the judgement, in processor time."""
+    """What a row costs beyond the solve and the judgement, in processor time.
+
+    The parts are taken from the same rows at the same time: on a busy machine the difference of
+    two runs says nothing.
+    """
     found = optik.load_problem_set("arm7_reachable").first(min(500, rows // 10))
-    prepared = OneMillisecond().prepare(found.robot, None, optik.Budget())
-    problem = found.problem(0)
-    result = prepared(problem)
-    bare = _processor_time(lambda: prepared(problem), 500)
-    # As in a run, right after a solve: alone it would find everything in the cache.
-    judging = _processor_time(lambda: (prepared(problem), judged(problem, result)), 500) - bare
-    lines = []
-    for label, options in (
-        ("a process of its own, rows into a folder", {"out": folder}),
-        ("a process of its own, rows in memory", {}),
-        ("this process, rows in memory", {"isolate": False}),
+    bench = Bench(make_plan([found], [OneMillisecond()], repeats=1 + rows // len(found)))
+    bench.row(0)
+    spent = {"solve": 0.0, "judge": 0.0}
+    prepared = bench.prepared(0)[0]
+
+    def counted(what: str, call: Callable[..., object]) -> Callable[..., object]:
+        def counting(*arguments: object) -> object:
+            began = time.thread_time()
+            answer = call(*arguments)
+            spent[what] += time.thread_time() - began
+            return answer
+
+        return counting
+
+    with (
+        mock.patch.object(solving, "judged", counted("judge", solving.judged)),
+        mock.patch.object(bench, "prepared", lambda n: (counted("solve", prepared), 0.0, False)),
     ):
-        used, walls, counts = [], [], []
-        # The difference of two lengths: starting a process and folding are not a row's.
-        for k, repeats in enumerate((1, 1 + rows // len(found))):
-            given = dict(options)
-            if "out" in given:
-                given["out"] = folder / f"overhead_{k}"
-            before, began = _processor_seconds(), time.perf_counter()
-            frame = optik.run([found], [OneMillisecond()], repeats=repeats, **given)
-            walls.append(time.perf_counter() - began)
-            used.append(_processor_seconds() - before)
-            counts.append(len(frame))
-        counted = counts[1] - counts[0]
-        row = (used[1] - used[0]) / counted
-        beyond = row - bare - judging
-        lines.append(
-            {
-                "how": label,
-                "rows": counted,
-                "solve": bare,
-                "judge": judging,
-                "beyond": beyond,
-                "share": 100 * beyond / (bare + judging),
-                "wall": (walls[1] - walls[0]) / counted,
-            }
+        began = time.thread_time()
+        for number in range(rows):
+            bench.row(number)
+        total = time.thread_time() - began
+    # What this process does while another one solves: takes the rows and writes them down.
+    used, counts = [], []
+    for k, repeats in enumerate((1, 1 + rows // len(found))):
+        began = time.process_time()
+        frame = optik.run(
+            [found], [OneMillisecond()], repeats=repeats, out=folder / f"overhead_{k}"
         )
+        used.append(time.process_time() - began)
+        counts.append(len(frame))
+    parent = (used[1] - used[0]) / (counts[1] - counts[0])
+    solve, judge = spent["solve"] / rows, spent["judge"] / rows
+    worker = total / rows - solve - judge
+    line = {
+        "rows": rows,
+        "solve": solve,
+        "judge": judge,
+        "worker": worker,
+        "parent": parent,
+        "share": 100 * (worker + parent) / (solve + judge),
+    }
     columns = (
-        Column("how", "solves in"),
         Column("rows", "rows", "count"),
         Column("solve", "solve", "seconds"),
         Column("judge", "judge", "seconds"),
-        Column("beyond", "all else", "seconds"),
+        Column("worker", "all else, worker", "seconds"),
+        Column("parent", "all else, parent", "seconds"),
         Column("share", "overhead [%]", "number"),
-        Column("wall", "a row by the wall clock", "seconds"),
     )
     note = (
-        "Processor time of all processes together, start-up apart; the wall clock also counts "
-        "what else ran on the machine."
+        "Processor time a row. The two processes work at the same time where there are two cores."
     )
     title = "Overhead of a row whose solve takes 1 ms"
-    return Table("overhead", title, columns, tuple(lines), (note,))
-
-
-def _processor_time(call: Callable[[], object], times: int) -> float:
-    for _ in range(times // 10):
-        call()
-    began = time.process_time()
-    for _ in range(times):
-        call()
-    return (time.process_time() - began) / times
-
-
-def _processor_seconds() -> float:
-    """Processor time of this process and its living children."""
-    total = time.process_time()
-    for pid in _family(os.getpid())[1:]:
-        for thread in Path(f"/proc/{pid}/task").iterdir():
-            total += int((thread / "schedstat").read_text().split()[0]) / 1e9
-    return total
+    return Table("overhead", title, columns, (line,), (note,))
 
 
 class Memory(threading.Thread):
@@ -349,25 +341,34 @@ def _different(a: pd.DataFrame, b: pd.DataFrame) -> int:
     return int((a.drop(columns=drop) != b.drop(columns=drop)).any(axis=1).sum())
 
 
+PARTS = ("overhead", "scale", "kills", "cluster")
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--quick", action="store_true", help="small sizes; writes no results")
-    quick = parser.parse_args().quick
-    workers = min(2, multiprocessing.cpu_count())
+    parser.add_argument("--part", nargs="*", choices=PARTS, default=PARTS, help="all if left out")
+    given = parser.parse_args()
+    quick, workers = given.quick, min(2, multiprocessing.cpu_count())
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        tables = [overhead(500 if quick else 5000, folder)]
-        tables += scale(5_000 if quick else 1_000_000, workers, folder)
-        tables.append(kills(1 if quick else 20, 40 if quick else 1000, folder))
-        tables.append(cluster(40 if quick else 1000))
-    for table in tables:
-        print(to_terminal(table), end="\n\n")
-    if not quick:
-        where = write_tables(
-            RESULTS, tables, title="Does the bench cost little, scale, and lose nothing?",
-            intro=f"Made by `python studies/bench_check.py`. {environment_line()}.",
-        )  # fmt: skip
-        print(f"written to {where.parent}")
+        for part in given.part:
+            if part == "overhead":
+                tables = [overhead(500 if quick else 5000, folder)]
+            elif part == "scale":
+                tables = list(scale(5_000 if quick else 1_000_000, workers, folder))
+            elif part == "kills":
+                tables = [kills(1 if quick else 20, 40 if quick else 1000, folder)]
+            else:
+                tables = [cluster(40 if quick else 1000)]
+            for table in tables:
+                print(to_terminal(table), end="\n\n", flush=True)
+            if not quick:
+                where = write_tables(
+                    RESULTS / part, tables, title=f"The bench: {part}",
+                    intro=f"Made by `python studies/bench_check.py`. {environment_line()}.",
+                )  # fmt: skip
+                print(f"written to {where.parent}\n")
 
 
 if __name__ == "__main__":
