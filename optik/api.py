@@ -163,6 +163,8 @@ def _nearest(problem: Problem, result: Result) -> Result:
     if result.status is not Claim.CONVERGED or not can_turn_around(problem.robot):
         return result
     reference = problem.q_start if problem.posture is None else problem.q_rest
+    if float(np.abs(result.q - reference).max()) <= np.pi:
+        return result  # no winding can be nearer
     q = nearest_winding(problem.robot, result.q, reference)
     # Equal to rounding only: an answer at the edge of the tolerance stays where it is.
     if np.array_equal(q, result.q) or not evaluate(problem, q).solved:
