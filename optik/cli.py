@@ -140,10 +140,12 @@ def run(
     iterations: int = 200,
     time_limit: Annotated[float | None, _meta("S")] = None,
     restarts: int = 0,
+    seed: int = 0,
     repeats: int = 1,
     workers: int = 1,
     scheduler: Annotated[str | None, _meta("ADDRESS")] = None,
     resume: bool = False,
+    batch: bool = False,
 ) -> int:
     """Run solvers over problem sets and judge every answer.
 
@@ -157,10 +159,12 @@ def run(
         iterations: steps from one start.
         time_limit: seconds for a solve, all starts together.
         restarts: further starts after the given one.
+        seed: of the restarts.
         repeats: how often every solve is repeated.
         workers: local processes.
         scheduler: address of a Dask scheduler, tcp://host:port.
         resume: go on with an interrupted run in the same folder.
+        batch: let box-lm take whole sets at once; its times are then averages.
     """
     from optik.benchmark.run import run as run_bench
     from optik.benchmark.tables import summary_table, to_terminal
@@ -172,10 +176,12 @@ def run(
         start=start,
         budget=Budget(iterations, time_limit, restarts),
         out=out,
+        seed=seed,
         repeats=repeats,
         workers=workers,
         scheduler=scheduler,
         resume=resume,
+        batch=batch,
     )
     print(to_terminal(summary_table(frame)))
     print(f"rows, environment and log are in {out}")
@@ -194,10 +200,11 @@ def report(
     Args:
         runs: folders of runs.
         out: the page.
+        figures: a folder for every curve as SVG and PDF.
     """
     from optik.benchmark.report import report as write_report
 
-    print(f"wrote {write_report(list(runs), out=out)}")
+    print(f"wrote {write_report(list(runs), out=out, figures=figures)}")
     return 0
 
 
