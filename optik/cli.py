@@ -192,6 +192,7 @@ def report(
     runs: Annotated[tuple[Path, ...], tyro.conf.Positional, _meta("DIR...")],
     *,
     out: Path = Path("report.html"),
+    figures: Annotated[Path | None, _meta("DIR")] = None,
 ) -> int:
     """Write one self-contained HTML page about one or more runs.
 
