@@ -13,7 +13,9 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from optik import diagnosis
+from optik.checks import instance, numbers, seed_number
 from optik.diagnosis import Diagnosis
+from optik.errors import ProblemError, RobotError
 from optik.evaluation import evaluate
 from optik.pose import frozen
 from optik.problem import Budget, Problem, Shape
@@ -63,9 +65,15 @@ def solve(
 
     Raises:
         UnknownNameError: for a solver or option that does not exist.
+        ProblemError: for a budget, seed or limit that is none.
     """
+    if type(problem) is not Problem:
+        instance(problem, Problem, "the first argument", ProblemError)
     chosen = _default_solver() if solver is None else parse_solver(solver)
-    budget = _DEFAULT_BUDGET if budget is None else budget
+    budget = (
+        _DEFAULT_BUDGET if budget is None else instance(budget, Budget, "budget=", ProblemError)
+    )
+    seed = seed_number(seed, ProblemError)
     if restarts is not None:
         budget = replace(budget, restarts=restarts)
     if time_limit is not None:
@@ -105,9 +113,19 @@ def diagnose(
         UnknownNameError: for a solver or option that does not exist.
         RobotError: if q is not n numbers.
     """
+    instance(problem, Problem, "the first argument", ProblemError)
+    values = numbers(q, f"a configuration is {problem.robot.n} numbers", RobotError)
     method = None if solver is None else parse_solver(solver)
+    if budget is not None:
+        instance(budget, Budget, "budget=", ProblemError)
+    if claim is not None:
+        instance(claim, Claim, "claim=", ProblemError)
+    if proof is not None:
+        from optik.reachability import Proof
+
+        instance(proof, Proof, "proof=", ProblemError)
     return diagnosis.diagnose(
-        problem, np.asarray(q), solver=method, budget=budget, claim=claim, proof=proof
+        problem, values, solver=method, budget=budget, claim=claim, proof=proof
     )
 
 

@@ -13,7 +13,8 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from optik.errors import ProblemError, TargetError
+from optik.checks import LARGEST, instance, numbers, whole
+from optik.errors import ProblemError, SolverError, TargetError
 from optik.pose import Array
 from optik.problem import Budget, Problem, Target, Tolerance
 from optik.residual import Residual
@@ -117,9 +118,12 @@ def solve_batch(
         TargetError: for targets of the wrong shape, not finite, or not unit quaternions.
         ProblemError: for starts of the wrong shape, or a number of threads below 1.
     """
-    solver = BoxLM() if solver is None else solver
+    instance(robot, Robot, "the first argument", ProblemError)
+    solver = BoxLM() if solver is None else instance(solver, BoxLM, "solver=", SolverError)
     tolerance = Tolerance() if tolerance is None else tolerance
+    instance(tolerance, Tolerance, "tolerance=", ProblemError)
     budget = Budget(restarts=24) if budget is None else budget
+    instance(budget, Budget, "budget=", ProblemError)
     places = _rows(positions, 3, "positions")
     total = len(places)
     rotations = np.empty((total, 0))
@@ -141,9 +145,8 @@ def solve_batch(
         if total and short.min() < 1e-9:
             raise TargetError(f"axes: row {int(short.argmin())} holds an axis of length 0")
     starts = _starts(robot, q_init, total)
-    if threads is not None and threads < 1:
-        raise ProblemError(f"threads must be 1 or more, got {threads}")
     threads = (os.cpu_count() or 1) if threads is None else threads
+    threads = whole(threads, "threads", ProblemError, least=1)
 
     q = np.empty((total, robot.n))
     words = np.empty(total, dtype=np.int64)
@@ -200,23 +203,23 @@ def solve_batch(
 
 
 def _rows(values: ArrayLike, width: int, what: str, total: int | None = None) -> Array:
-    try:
-        array = np.ascontiguousarray(values, dtype=np.float64)
-    except (TypeError, ValueError) as error:
-        raise TargetError(f"{what} need shape (N, {width}): {error}") from None
+    array = np.ascontiguousarray(numbers(values, f"{what} need shape (N, {width})", TargetError))
     if array.ndim != 2 or array.shape[1] != width or total not in (None, len(array)):
         count = "N" if total is None else str(total)
         raise TargetError(f"{what} need shape ({count}, {width}), got {array.shape}")
-    if not np.isfinite(array).all():
-        bad = int(np.flatnonzero(~np.isfinite(array).all(axis=1))[0])
-        raise TargetError(f"{what} need finite numbers; row {bad} is {array[bad].tolist()}")
+    good = np.abs(array) <= LARGEST  # false for a NaN
+    if not good.all():
+        bad = int(np.flatnonzero(~good.all(axis=1))[0])
+        raise TargetError(
+            f"{what} need finite numbers up to {LARGEST:g}; row {bad} is {array[bad].tolist()}"
+        )
     return array
 
 
 def _starts(robot: Robot, q_init: ArrayLike | None, total: int) -> Array:
     if q_init is None:
         return np.array(robot.q_nominal)
-    array = np.ascontiguousarray(q_init, dtype=np.float64)
+    array = np.ascontiguousarray(numbers(q_init, "q_init", ProblemError))
     if array.shape not in ((robot.n,), (total, robot.n)) or not np.isfinite(array).all():
         raise ProblemError(
             f"q_init needs finite numbers of shape ({robot.n},) or ({total}, {robot.n}), "

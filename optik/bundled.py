@@ -8,7 +8,7 @@ from pathlib import Path
 
 import msgspec
 
-from optik.data import data_folder, field_line, read_toml
+from optik.data import data_folder, field_line, is_file, read_toml
 from optik.errors import OptikError, RobotError, unknown_name
 
 
@@ -43,7 +43,7 @@ def robot_path(name: str) -> Path:
         UnknownNameError: if there is no such robot.
     """
     path = data_folder("models") / name / "robot.toml"
-    if not path.is_file():
+    if Path(name).name != name or not is_file(path):
         raise unknown_name("robot", name, bundled_robots())
     return path
 
@@ -57,13 +57,13 @@ def robot_file(name: str | Path) -> RobotFile:
             and the field.
     """
     path = name if isinstance(name, Path) else robot_path(name)
-    if not path.is_file():
+    if not is_file(path):
         raise RobotError(f"there is no robot file {str(path)!r}")
     file = read_toml(path, RobotFile, RobotError)
     for field in ("source", "licence"):
         if not getattr(file, field).strip():
             raise RobotError(f"{field_line(path, field)}: says nothing; where is the robot from?")
-    if not (path.parent / file.model).is_file():
+    if not is_file(path.parent / file.model):
         raise RobotError(f"{field_line(path, 'model')}: there is no file {file.model!r} beside it")
     return file
 

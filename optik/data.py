@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import re
 from pathlib import Path
 from typing import TypeVar
@@ -33,6 +34,14 @@ def data_folder(name: str) -> Path:
     raise OptikError(f"the bundled folder {name!r} is missing; reinstall optik")
 
 
+def is_file(path: Path) -> bool:
+    """Whether there is a file at a path, which may be too long or otherwise impossible."""
+    try:
+        return path.is_file()
+    except (OSError, ValueError):
+        return False
+
+
 def read_toml(path: Path, kind: type[T], error_type: type[OptikError]) -> T:
     """Reads a TOML file into a msgspec struct.
 
@@ -46,7 +55,12 @@ def read_toml(path: Path, kind: type[T], error_type: type[OptikError]) -> T:
             names the file, the line and the field.
     """
     try:
-        return msgspec.toml.decode(path.read_bytes(), type=kind)
+        content = path.read_bytes()
+    except OSError as error:
+        raise error_type(f"{path}: {error.strerror}") from None
+    try:
+        # A byte order mark, which some editors write, is no part of TOML.
+        return msgspec.toml.decode(content.removeprefix(codecs.BOM_UTF8), type=kind)
     except msgspec.ValidationError as error:
         text = str(error)
         # "... - at `$.sampling[...]`" for a wrong type, "... unknown field `fram`" for a wrong name
@@ -54,14 +68,15 @@ def read_toml(path: Path, kind: type[T], error_type: type[OptikError]) -> T:
         if at is None:  # a missing field stands on no line
             raise error_type(f"{path}: {text}") from None
         raise error_type(f"{field_line(path, at[1])}: {text}") from None
-    except msgspec.DecodeError as error:  # its text names line and column
+    # Its text names line and column; a file in another encoding has none.
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise error_type(f"{path}: {error}") from None
 
 
 def field_line(path: Path, field: str) -> str:
     """Says where in a TOML file a field stands: "FILE, line N, field 'NAME'"."""
     pattern = re.compile(rf"\s*(\[\s*)?[\"']?{re.escape(field)}[\"']?\s*[=.\]]")
-    for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), start=1):
+    for number, line in enumerate(path.read_text(encoding="utf-8-sig").splitlines(), start=1):
         if pattern.match(line):
             return f"{path}, line {number}, field {field!r}"
     return f"{path}, field {field!r}"

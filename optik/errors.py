@@ -42,19 +42,30 @@ class BenchmarkError(OptikError, ValueError):
     """A run, a report or a comparison that was asked for with unusable arguments."""
 
 
-def unknown_name(kind: str, name: str, valid: Iterable[str]) -> UnknownNameError:
+def unknown_name(kind: str, name: object, valid: Iterable[str]) -> UnknownNameError:
     """Builds the error for a name that is not among the valid ones.
 
     Args:
         kind: what the name stands for, in the singular ("robot", "frame", ...).
-        name: the name that was asked for.
+        name: the name that was asked for; anything that is no text is no name.
         valid: the names that exist.
 
     Returns:
         An error whose message lists the close matches first, then every valid name.
     """
     names = sorted(set(valid))
-    near = difflib.get_close_matches(name, names, n=3, cutoff=0.5)
+    near = difflib.get_close_matches(name, names, n=3, cutoff=0.5) if isinstance(name, str) else []
     hint = f" Did you mean {' or '.join(repr(n) for n in near)}?" if near else ""
     known = ", ".join(names) if names else "none"
-    return UnknownNameError(f"unknown {kind} {name!r}.{hint} Valid: {known}.")
+    return UnknownNameError(f"unknown {kind} {brief(name)}.{hint} Valid: {known}.")
+
+
+def brief(value: object) -> str:
+    """A value for a message, on one line and not long."""
+    if hasattr(value, "dtype") and getattr(value, "shape", None):
+        return f"an array of {value.dtype} of shape {value.shape}"  # type: ignore[attr-defined]
+    try:
+        text = " ".join(repr(value).split())
+    except ValueError:  # Python refuses to write out a whole number of thousands of digits
+        text = "a number of thousands of digits"
+    return text if len(text) <= 60 else f"{text[:57]}..."

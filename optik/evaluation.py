@@ -18,6 +18,8 @@ from math import atan2, inf, isfinite, sqrt
 import mujoco
 import numpy as np
 
+from optik.checks import instance, numbers
+from optik.errors import ProblemError
 from optik.kinematics import Frame, Kinematics
 from optik.pose import Array
 from optik.problem import Problem, Shape, Target
@@ -73,8 +75,14 @@ def evaluate(problem: Problem, q: Array) -> Evaluation:
 
     Returns:
         The errors; infinite where `q` is not finite or not n numbers.
+
+    Raises:
+        ProblemError: if `q` holds no real numbers, or `problem` is none.
     """
-    q = np.asarray(q, dtype=np.float64)
+    if type(problem) is not Problem:
+        instance(problem, Problem, "the first argument", ProblemError)
+    if type(q) is not np.ndarray or q.dtype != np.float64:
+        q = numbers(q, "a configuration", ProblemError)
     robot = problem.robot
     judge = _judge(robot)
     violation = judge.violation(q)

@@ -6,7 +6,7 @@ from typing import Any
 
 import mujoco
 
-from optik.errors import unknown_name
+from optik.errors import UnknownNameError, brief, unknown_name
 from optik.kinematics import Frame, FrameKind
 
 
@@ -23,6 +23,8 @@ def find_frame(model: mujoco.MjModel, name: str) -> Frame:
     Raises:
         UnknownNameError: if no object has the name.
     """
+    if not isinstance(name, str):
+        raise UnknownNameError(f"a frame is the name of a site, body or geom, got {brief(name)}")
     kinds: dict[FrameKind, tuple[int, Any]] = {
         "site": (mujoco.mjtObj.mjOBJ_SITE, lambda i: model.site_bodyid[i]),
         "body": (mujoco.mjtObj.mjOBJ_BODY, lambda i: i),
@@ -32,10 +34,15 @@ def find_frame(model: mujoco.MjModel, name: str) -> Frame:
     # The whole name first: names in attached models may well hold a colon themselves.
     for kind, (object_type, body_of) in kinds.items():
         for bare in (name, rest) if prefix == kind else (name,):
-            i = mujoco.mj_name2id(model, object_type, bare)
+            # MuJoCo reads a name up to its first zero only, and no half of a surrogate pair.
+            i = mujoco.mj_name2id(model, object_type, bare) if _is_name(bare) else -1
             if i >= 0 and bare:
                 return Frame(name=bare, kind=kind, id=i, body=int(body_of(i)))
     raise unknown_name("frame", name, frame_names(model))
+
+
+def _is_name(text: str) -> bool:
+    return "\0" not in text and not any("\ud800" <= c <= "\udfff" for c in text)
 
 
 def frame_names(model: mujoco.MjModel) -> list[str]:

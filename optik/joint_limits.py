@@ -16,8 +16,9 @@ import mujoco
 import numpy as np
 from numpy.polynomial.polynomial import polyroots
 
+from optik.checks import listed, real
 from optik.couplings import joint_name
-from optik.errors import RobotError, unknown_name
+from optik.errors import RobotError, brief, unknown_name
 from optik.kinematics import Coupling
 from optik.pose import Array
 
@@ -68,25 +69,39 @@ def override(ranges: Ranges, model: mujoco.MjModel, limits: Limits, unit: Unit |
     Raises:
         RobotError: for a missing unit or an empty range.
     """
+    if not isinstance(limits, Mapping):
+        raise RobotError(f"limits= needs (lower, upper) by joint name, got {brief(limits)}")
     names = {joint_name(model, j): j for j in range(model.njnt)}
     for name, given in limits.items():
         if name not in names:
             raise unknown_name("joint", name, names)
         j = names[name]
         hinge = int(model.jnt_type[j]) == _HINGE
-        if hinge and unit not in ("rad", "deg"):
-            raise RobotError(f"limits= needs unit='rad' or unit='deg' for hinges, got {unit!r}")
-        try:
-            low, high = (None, None) if given is None else given
-            low = -np.inf if low is None else float(low)
-            high = np.inf if high is None else float(high)
-        except (TypeError, ValueError):
-            raise RobotError(f"limits[{name!r}] needs (lower, upper), got {given!r}") from None
+        if hinge and not (isinstance(unit, str) and unit in ("rad", "deg")):
+            raise RobotError(
+                f"limits= needs unit='rad' or unit='deg' for hinges, got {brief(unit)}"
+            )
+        pair = (None, None) if given is None else given
+        low, high = (
+            _end(value, missing, name)
+            for value, missing in zip(
+                listed(pair, f"limits[{name!r}] needs (lower, upper)", RobotError, count=2),
+                (-np.inf, np.inf),
+                strict=True,
+            )
+        )
         if not low <= high:
             raise RobotError(f"limits[{name!r}] needs lower <= upper, got ({low}, {high})")
         scale = np.pi / 180.0 if hinge and unit == "deg" else 1.0
         ranges.lower[j], ranges.upper[j] = scale * low, scale * high
         ranges.origin[j] = "limits="
+
+
+def _end(value: object, missing: float, name: str) -> float:
+    """One end of a range that the user gives; None and the infinity on its side are no limit."""
+    if value is None or (isinstance(value, (float, np.floating)) and value == missing):
+        return missing
+    return real(value, f"limits[{name!r}]: an end that is not None", RobotError)
 
 
 def narrow_by_couplings(
@@ -240,11 +255,11 @@ def _distance(value: object, width: float) -> float:
             share = float(number) / 100.0 if percent and not rest.strip() else np.nan
             distance = share * width if np.isfinite(width) else 0.0 * share
         else:
-            distance = float(value)  # type: ignore[arg-type]
-    except (TypeError, ValueError):
+            distance = real(value, "limit_margin=", RobotError)
+    except ValueError:  # a RobotError is one
         distance = np.nan
     if not (np.isfinite(distance) and distance >= 0.0):
-        raise RobotError(f"limit_margin= needs a distance [rad or m] or 'N%', got {value!r}")
+        raise RobotError(f"limit_margin= needs a distance [rad or m] or 'N%', got {brief(value)}")
     return distance
 
 

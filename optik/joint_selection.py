@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from optik.bundled import RobotFile, blamed_on
+from optik.checks import listed, numbers, real
 from optik.couplings import (
     Follow,
     couplings_of,
@@ -25,7 +26,7 @@ from optik.couplings import (
     joint_name,
     refuse_constraints,
 )
-from optik.errors import RobotError, unknown_name
+from optik.errors import RobotError, brief, unknown_name
 from optik.frames import find_frame, frame_names
 from optik.joint_limits import (
     Limits,
@@ -132,7 +133,7 @@ def select(
         with blamed_on(path, "sampling"):
             known = [j for j in file.sampling if j in names or j not in file.joints]
             _sample_from(low, high, names, {j: file.sampling[j] for j in known}, lower, upper)
-    _sample_from(low, high, names, sampling or {}, lower, upper)
+    _sample_from(low, high, names, {} if sampling is None else sampling, lower, upper)
     return Selection(
         frame=found,
         names=names,
@@ -168,12 +169,10 @@ def _joint_ids(
 ) -> list[int]:
     if joints is None:
         return _joints_on_the_way(model, frame, following)
-    if isinstance(joints, str):
-        raise RobotError(f"joints= needs a list of names, got the text {joints!r}")
     names = [joint_name(model, j) for j in range(model.njnt)]
     ids: list[int] = []
-    for joint in joints:
-        if joint not in names:
+    for joint in listed(joints, "joints= needs a list of names", RobotError):
+        if not isinstance(joint, str) or joint not in names:
             raise _not_a_joint(model, joint, names)
         j = names.index(joint)
         if int(model.jnt_type[j]) not in _KINDS:
@@ -217,7 +216,7 @@ def _joints_on_the_way(
     return sorted(ids)
 
 
-def _not_a_joint(model: mujoco.MjModel, name: str, names: list[str]) -> RobotError | LookupError:
+def _not_a_joint(model: mujoco.MjModel, name: object, names: list[str]) -> RobotError | LookupError:
     for label, count, item in (
         ("tendon", model.ntendon, model.tendon),
         ("actuator", model.nu, model.actuator),
@@ -268,10 +267,7 @@ def _keyframe(model: mujoco.MjModel, name: str) -> Array:
 
 
 def _numbers(what: str, values: Any, count: int) -> Array:
-    try:
-        array = np.array(values, dtype=np.float64)
-    except (TypeError, ValueError) as error:
-        raise RobotError(f"{what} needs {count} finite numbers: {error}") from None
+    array = numbers(values, f"{what} needs {count} finite numbers", RobotError)
     if array.shape != (count,) or not np.isfinite(array).all():
         raise RobotError(f"{what} needs {count} finite numbers, got shape {array.shape}")
     return array
@@ -286,12 +282,16 @@ def _sample_from(
     upper: Array,
 ) -> None:
     """Puts given sampling ranges, cut to the limits, into `low` and `high`, shape (n,) each."""
-    for joint, (a, b) in sampling.items():
+    if not isinstance(sampling, Mapping):
+        raise RobotError(f"sampling= needs (lower, upper) by joint name, got {brief(sampling)}")
+    for joint, ends in sampling.items():
         if joint not in names:
             raise unknown_name("joint", joint, names)
         i = names.index(joint)
+        what = f"sampling of joint {joint!r} needs (lower, upper), of which each"
+        a, b = (real(e, what, RobotError) for e in listed(ends, what, RobotError, count=2))
         low[i], high[i] = max(a, lower[i]), min(b, upper[i])
-        if not (np.isfinite([a, b]).all() and low[i] <= high[i]):
+        if not low[i] <= high[i]:
             raise RobotError(
                 f"sampling of joint {joint!r} needs two finite numbers, rising, that overlap its "
                 f"limits [{lower[i]:g}, {upper[i]:g}]; got ({a:g}, {b:g})"

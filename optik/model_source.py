@@ -13,6 +13,7 @@ from pathlib import Path
 
 import mujoco
 
+from optik.data import is_file
 from optik.errors import RobotError
 
 MODEL_SUFFIXES = (".xml", ".urdf", ".mjcf")
@@ -37,7 +38,7 @@ def compiled(source: str | Path | mujoco.MjSpec | mujoco.MjModel) -> mujoco.MjMo
         except (ValueError, RuntimeError) as error:
             raise RobotError(f"the MjSpec does not compile: {_first_line(error)}") from None
     path = Path(source)
-    if not path.is_file():
+    if not is_file(path):
         raise RobotError(f"there is no model file {str(source)!r}")
     try:
         spec = mujoco.MjSpec.from_file(str(path))

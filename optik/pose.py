@@ -13,6 +13,7 @@ import mujoco
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from optik.checks import numbers
 from optik.errors import TargetError
 
 Array = NDArray[np.float64]
@@ -71,10 +72,7 @@ def canonical_quaternion(quaternion: ArrayLike) -> Array:
     Raises:
         TargetError: for a wrong shape, a NaN or a norm that is not 1.
     """
-    try:
-        q = np.array(quaternion, dtype=np.float64)
-    except (TypeError, ValueError) as error:
-        raise TargetError(f"a quaternion is 4 numbers in w x y z order: {error}") from None
+    q = numbers(quaternion, "a quaternion is 4 numbers in w x y z order", TargetError)
     if q.shape != (4,):
         raise TargetError(
             f"a quaternion is 4 numbers in w x y z order, got shape {q.shape}; "
@@ -106,8 +104,12 @@ class Pose:
     quaternion: Array
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "position", frozen(self.position))
-        object.__setattr__(self, "quaternion", frozen(self.quaternion))
+        for name, size in (("position", 3), ("quaternion", 4)):
+            array = numbers(getattr(self, name), f"a pose's {name} is {size} numbers", TargetError)
+            if array.shape != (size,):
+                raise TargetError(f"a pose's {name} is {size} numbers, got shape {array.shape}")
+            array.setflags(write=False)
+            object.__setattr__(self, name, array)
 
     @property
     def rotation(self) -> Array:

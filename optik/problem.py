@@ -18,6 +18,7 @@ from typing import cast
 import numpy as np
 from numpy.typing import ArrayLike
 
+from optik.checks import LARGEST, instance, numbers, positive, real, whole
 from optik.errors import ProblemError, TargetError, unknown_name
 from optik.kinematics import Frame
 from optik.pose import Array, frozen
@@ -88,9 +89,10 @@ class Tolerance:
 
     def __post_init__(self) -> None:
         for name in ("position", "rotation"):
-            value = getattr(self, name)
-            if not (np.isfinite(value) and value > 0):
+            value = real(getattr(self, name), f"the {name} tolerance", ProblemError)
+            if not value > 0.0:
                 raise ProblemError(f"the {name} tolerance must be a positive number, got {value!r}")
+            object.__setattr__(self, name, value)
 
 
 @dataclass(frozen=True)
@@ -108,12 +110,10 @@ class Budget:
     restarts: int = 0
 
     def __post_init__(self) -> None:
-        if self.iterations < 1:
-            raise ProblemError(f"a budget needs at least 1 iteration, got {self.iterations}")
-        if self.restarts < 0:
-            raise ProblemError(f"restarts cannot be negative, got {self.restarts}")
-        if self.seconds is not None and not self.seconds > 0:
-            raise ProblemError(f"a time limit must be positive [s], got {self.seconds!r}")
+        put = object.__setattr__
+        put(self, "iterations", whole(self.iterations, "iterations", ProblemError, least=1))
+        put(self, "restarts", whole(self.restarts, "restarts", ProblemError, least=0))
+        put(self, "seconds", time_limit_of(self.seconds))
 
 
 @dataclass(frozen=True, eq=False)
@@ -148,8 +148,10 @@ class Problem:
         put(self, "targets", tuple(targets))
         q_init = robot.q_nominal if self.q_init is None else robot.configuration(self.q_init)
         put(self, "q_init", frozen(q_init))
+        instance(self.tolerance, Tolerance, "tolerance=", ProblemError)
         if self.posture is not None:
-            put(self, "posture", _resolved(self.posture, robot))
+            posture = instance(self.posture, Posture, "posture=", ProblemError)
+            put(self, "posture", _resolved(posture, robot))
         # Resolves the frames now, so that an unknown name is reported where it was written.
         put(self, "shape", shape_of(robot, self.targets, self.posture is not None))
 
@@ -215,13 +217,29 @@ def _resolved(posture: Posture, robot: Robot) -> Posture:
         for name, value in given.items():
             if name not in robot.joint_names:
                 raise unknown_name("joint", name, robot.joint_names)
-            weights[robot.joint_names.index(name)] = value
+            weights[robot.joint_names.index(name)] = real(
+                value, f"joint weight {name}", ProblemError
+            )
     elif given is not None:
-        weights = np.asarray(given, dtype=np.float64)
-    if weights.shape != (robot.n,) or not np.isfinite(weights).all() or (weights < 0).any():
+        weights = numbers(given, f"joint_weights needs {robot.n} numbers", ProblemError)
+    if weights.shape != (robot.n,) or not ((weights >= 0.0) & (weights <= LARGEST)).all():
         raise ProblemError(
-            f"joint_weights needs {robot.n} non-negative numbers or a mapping from joint names"
+            f"joint_weights needs {robot.n} non-negative numbers up to {LARGEST:g}, or a mapping "
+            f"from joint names, got {weights.tolist()}"
         )
-    if not (np.isfinite(posture.weight) and posture.weight > 0):
-        raise ProblemError(f"the posture weight must be positive [m/rad], got {posture.weight!r}")
-    return Posture(frozen(rest), float(posture.weight), frozen(weights))
+    weight = positive(posture.weight, "the posture weight [m/rad]", ProblemError)
+    return Posture(frozen(rest), weight, frozen(weights))
+
+
+def time_limit_of(seconds: object) -> float | None:
+    """Checks a time limit [s].
+
+    Raises:
+        ProblemError: unless it is None or positive; an infinite one is none.
+    """
+    if seconds is None or (isinstance(seconds, (float, np.floating)) and np.isposinf(seconds)):
+        return None
+    limit = real(seconds, "a time limit [s]", ProblemError)
+    if not limit > 0.0:
+        raise ProblemError(f"a time limit must be positive [s], got {seconds!r}")
+    return limit

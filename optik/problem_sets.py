@@ -17,7 +17,7 @@ from typing import Literal
 import msgspec
 import numpy as np
 
-from optik.data import data_folder, field_line, read_toml
+from optik.data import data_folder, field_line, is_file, read_toml
 from optik.errors import OptikError, ProblemSetError, unknown_name
 from optik.pose import Array, frozen
 from optik.problem import Posture, Problem, Target, Tolerance
@@ -175,9 +175,10 @@ def read_spec(name: str, folder: Path | None = None) -> SetFile:
         ProblemSetError: if a field is missing, misspelt or of the wrong type or value; names the
             file, the line and the field.
     """
-    place = data_folder("problems") if folder is None else folder
+    place = data_folder("problems") if folder is None else Path(folder)
     path = place / f"{name}.toml"
-    if not path.is_file():
+    # A set is a name, no path: "../models/x" is not in the folder.
+    if not isinstance(name, str) or Path(name).name != name or not is_file(path):
         raise unknown_name("problem set", name, [p.stem for p in place.glob("*.toml")])
     spec = read_toml(path, SetFile, ProblemSetError)
     for field in ("position_tolerance", "rotation_tolerance"):

@@ -18,6 +18,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from optik.bundled import blamed_on, bundled_robots, robot_file, robot_path
+from optik.checks import instance, numbers, whole
+from optik.data import is_file
 from optik.errors import RobotError, unknown_name
 from optik.frames import find_frame
 from optik.joint_limits import Limits, Margin, Unit
@@ -127,6 +129,8 @@ class Robot:
             RobotError: for a model that does not compile, joints that cannot be moved, loops or
                 tendons that tie them, or limits that leave nothing.
         """
+        if name is not None:
+            instance(name, str, "name=", RobotError)
         options: dict[str, Any] = {
             "frame": frame,
             "joints": joints,
@@ -141,7 +145,7 @@ class Robot:
             return cls.from_file(robot_path(source), name=name or source, **options)
         if isinstance(source, (str, Path)) and Path(source).name == "robot.toml":
             return cls.from_file(Path(source), name=name, **options)
-        if isinstance(source, str) and not Path(source).is_file():
+        if isinstance(source, str) and not is_file(Path(source)):
             if source.lstrip().startswith("<"):
                 raise RobotError("load a model's text with mujoco.MjSpec.from_string(text)")
             if not source.endswith(MODEL_SUFFIXES) and "/" not in source:
@@ -219,10 +223,7 @@ class Robot:
 
     def configuration(self, q: ArrayLike) -> Array:
         """Checks a configuration: finite, shape (n,) [rad or m]; returns it as an array."""
-        try:
-            array = np.asarray(q, dtype=np.float64)
-        except (TypeError, ValueError) as error:
-            raise RobotError(f"a configuration is {self.n} numbers: {error}") from None
+        array = numbers(q, f"a configuration is {self.n} numbers", RobotError)
         if array.shape != (self.n,):
             raise RobotError(
                 f"a configuration of {self.name} has {self.n} numbers, one for each of "
@@ -234,7 +235,8 @@ class Robot:
 
     def sample(self, rng: np.random.Generator, size: int | None = None) -> Array:
         """Draws configurations uniformly from the sampling ranges, shape (n,) or (size, n)."""
-        shape = self.n if size is None else (size, self.n)
+        instance(rng, np.random.Generator, "rng", RobotError)
+        shape = self.n if size is None else (whole(size, "size", RobotError, least=0), self.n)
         return rng.uniform(self.sampling_lower, self.sampling_upper, shape)
 
     def qpos(self, q: ArrayLike) -> Array:
@@ -282,15 +284,33 @@ class Robot:
         return rows
 
     def replace(self, **changes: Any) -> Robot:
-        """Returns a copy with some attributes changed; sampling ranges are cut to new limits."""
+        """Returns a copy with some attributes changed; sampling ranges are cut to new limits.
+
+        Raises:
+            RobotError: for arrays that are not n numbers each, or ranges whose ends are swapped.
+        """
         for name in ("lower", "upper", "q_nominal", "sampling_lower", "sampling_upper"):
             if name in changes:
-                changes[name] = frozen(changes[name])
+                changes[name] = frozen(numbers(changes[name], f"{name}=", RobotError))
+                if changes[name].shape != (self.n,):
+                    raise RobotError(
+                        f"{name}= needs {self.n} numbers, one for each of "
+                        f"{', '.join(self.joint_names)}; got shape {changes[name].shape}"
+                    )
         lower, upper = changes.get("lower", self.lower), changes.get("upper", self.upper)
         for name in ("sampling_lower", "sampling_upper"):
             if name not in changes:
                 changes[name] = frozen(np.clip(getattr(self, name), lower, upper))
-        return replace(self, **changes)
+        changed = replace(self, **changes)
+        for low, high in (("lower", "upper"), ("sampling_lower", "sampling_upper")):
+            rising = getattr(changed, low) <= getattr(changed, high)
+            if not rising.all():
+                joint = self.joint_names[int(np.argmin(rising))]
+                raise RobotError(f"{low}= must not lie above {high}=, as it does for {joint!r}")
+        drawn = (changed.sampling_lower, changed.sampling_upper, changed.q_nominal)
+        if not np.isfinite(drawn).all():
+            raise RobotError("q_nominal= and the sampling ranges need finite numbers")
+        return changed
 
 
 def model_name(model: mujoco.MjModel) -> str:

@@ -13,7 +13,8 @@ from typing import Literal
 import numpy as np
 from numpy.typing import ArrayLike
 
-from optik.errors import TargetError
+from optik.checks import LARGEST, listed, numbers, positive
+from optik.errors import TargetError, brief
 from optik.pose import Array, canonical_quaternion, frozen, quaternion_from_matrix
 
 TargetKind = Literal["position", "axis", "pose"]
@@ -89,7 +90,9 @@ class Target:
         put(self, "axis", None if axis is None else _axis_pair(axis))
         for label, value in (("frame", frame), ("relative_to", relative_to)):
             if value is not None and not isinstance(value, str):
-                raise TargetError(f"{label}= is the name of a site, body or geom, got {value!r}")
+                raise TargetError(
+                    f"{label}= is the name of a site, body or geom, got {brief(value)}"
+                )
         put(self, "frame", frame)
         put(self, "relative_to", relative_to)
         put(self, "position_weight", _weight(position_weight, "position_weight"))
@@ -105,22 +108,17 @@ class Target:
 
 
 def _vector(values: ArrayLike, what: str) -> Array:
-    try:
-        array = np.array(values, dtype=np.float64)
-    except (TypeError, ValueError) as error:
-        raise TargetError(f"{what} needs 3 numbers: {error}") from None
+    array = numbers(values, f"{what} needs 3 numbers", TargetError)
     if array.shape != (3,):
         raise TargetError(f"{what} needs 3 numbers, got shape {array.shape}")
-    if not np.isfinite(array).all():
-        raise TargetError(f"{what} needs finite numbers, got {array.tolist()}")
+    if not np.abs(array).max() <= LARGEST:  # nor is a NaN
+        size = "" if np.isinf(array).any() or np.isnan(array).any() else f" up to {LARGEST:g}"
+        raise TargetError(f"{what} needs finite numbers{size}, got {array.tolist()}")
     return array
 
 
 def _rotation_matrix(values: ArrayLike) -> Array:
-    try:
-        array = np.array(values, dtype=np.float64)
-    except (TypeError, ValueError) as error:
-        raise TargetError(f"rotation= needs a 3 by 3 matrix: {error}") from None
+    array = numbers(values, "rotation= needs a 3 by 3 matrix", TargetError)
     if array.shape != (3, 3):
         raise TargetError(f"rotation= needs a 3 by 3 matrix, got shape {array.shape}")
     if not np.isfinite(array).all():
@@ -152,19 +150,17 @@ def _axis_pair(axis: tuple[ArrayLike, ArrayLike]) -> tuple[Array, Array]:
 
 
 def _weight(value: float, what: str) -> float:
-    if not (isinstance(value, (int, float, np.number)) and np.isfinite(value) and value > 0):
-        raise TargetError(f"{what} must be a positive number, got {value!r}")
-    return float(value)
+    return positive(value, what, TargetError)
 
 
 def _mask(mask: Sequence[bool] | None, kind: TargetKind) -> tuple[bool, ...]:
     if mask is None:
         return ALL_ROWS
-    values = tuple(bool(m) for m in mask)
-    if len(values) != 6:
-        raise TargetError(
-            f"mask= needs 6 booleans (x y z, rotation about x y z), got {len(values)}"
-        )
+    what = "mask= needs 6 booleans (x y z, rotation about x y z)"
+    given = listed(mask, what, TargetError, count=6)
+    if not all(isinstance(m, (bool, np.bool_)) or _is_bit(m) for m in given):
+        raise TargetError(f"{what}, got {brief(mask)}")
+    values = tuple(bool(m) for m in given)
     if not any(values[:3] if kind == "position" else values):
         raise TargetError("mask= leaves no row of the target")
     if kind == "axis" and not all(values[3:]):
@@ -173,3 +169,7 @@ def _mask(mask: Sequence[bool] | None, kind: TargetKind) -> tuple[bool, ...]:
             "rows only, or give quaternion= instead of axis="
         )
     return values
+
+
+def _is_bit(value: object) -> bool:
+    return isinstance(value, (int, float, np.number)) and value in (0, 1)

@@ -46,9 +46,9 @@ from optik.solvers import parse_solver
         (lambda: Target([0, 0, 1], mask=[True] * 3), "6 booleans"),
         (lambda: Target([0, 0, 1], mask=[False] * 6), "no row"),
         (lambda: Tolerance(position=0), "positive"),
-        (lambda: optik.Budget(iterations=0), "1 iteration"),
+        (lambda: optik.Budget(iterations=0), "from 1"),
         (lambda: optik.Budget(seconds=-1), "positive"),
-        (lambda: optik.Budget(restarts=-1), "negative"),
+        (lambda: optik.Budget(restarts=-1), "from 0"),
         (lambda: optik.load_problem_set("arm7_leson"), "'arm7_lesson'"),
     ],
 )

@@ -21,9 +21,10 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from optik.checks import instance
 from optik.errors import ProblemError
 from optik.pose import Array
-from optik.problem import Problem
+from optik.problem import Problem, time_limit_of
 from optik.reachability.boxes import Tree, search
 from optik.reachability.exact import Margin, Multipliers, check
 from optik.reachability.goal import Goal, path_and_goal
@@ -57,9 +58,8 @@ def prove_unreachable(problem: Problem, *, time_limit: float | None = None) -> P
     Raises:
         ProblemError: for a time limit that is not positive.
     """
-    if time_limit is not None and not time_limit > 0:
-        raise ProblemError(f"a time limit must be positive [s], got {time_limit!r}")
-    clock = _Clock(time_limit)
+    instance(problem, Problem, "the first argument", ProblemError)
+    clock = _Clock(time_limit_of(time_limit))
     for index in range(len(problem.targets)):
         proof = _prove_target(problem, index, clock)
         if proof is not None:
