@@ -205,19 +205,21 @@ class Solution:
         gives that status.
 
         Args:
-            time_limit: seconds for the attempt; unlimited if None.
+            time_limit: seconds for the attempt; a fixed amount of work if None.
 
         Returns:
-            The proof, or None for a solved problem or where none was found.
+            The proof, checked, or None for a solved problem or where none was found.
         """
         if self.success or self.proof is not None:
             return self.proof
         from optik.reachability import prove_unreachable
 
         proof = prove_unreachable(self.problem, time_limit=time_limit)
-        if proof is not None:
-            object.__setattr__(self, "proof", proof)
-            self.__dict__.pop("diagnosis", None)  # an earlier one did not know the proof
+        # Found fast, then checked by other means: only what survives both is handed on.
+        if proof is None or not proof.verify():
+            return None
+        object.__setattr__(self, "proof", proof)
+        self.__dict__.pop("diagnosis", None)  # an earlier one did not know the proof
         return proof
 
 
