@@ -269,6 +269,7 @@ def _target(
 def _start(robot: Robot, start: tuple[str, ...], seed: int) -> np.ndarray:
     import numpy as np
 
+    from optik.checks import seed_number
     from optik.errors import ProblemError, unknown_name
 
     if start == ("home",):
@@ -276,7 +277,7 @@ def _start(robot: Robot, start: tuple[str, ...], seed: int) -> np.ndarray:
     if start == ("mid",):
         return robot.q_mid
     if start == ("random",):
-        return robot.sample(np.random.default_rng(seed))
+        return robot.sample(np.random.default_rng(seed_number(seed, ProblemError)))
     try:
         values = [float(v) for v in start]
     except ValueError:

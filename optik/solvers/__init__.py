@@ -17,7 +17,8 @@ from typing import Any, get_args, get_type_hints
 
 import msgspec
 
-from optik.errors import SolverError, unknown_name
+from optik.data import is_file
+from optik.errors import SolverError, brief, unknown_name
 from optik.solvers.base import Deadline, Prepared, Search, Solver
 
 __all__ = ["SOLVERS", "Deadline", "Prepared", "Search", "Solver", "parse_solver"]
@@ -65,7 +66,7 @@ def parse_solver(text: str | Solver) -> Solver:
     if isinstance(text, Solver):
         return text
     if not isinstance(text, str):
-        raise SolverError(f"a solver is a Solver or its name, got {type(text).__name__}")
+        raise SolverError(f"a solver is a Solver or its name, got {brief(text)}")
     head, _, rest = text.partition(":")
     if head.endswith(".py"):
         name, _, options = rest.partition(":")
@@ -76,7 +77,10 @@ def parse_solver(text: str | Solver) -> Solver:
         if head not in SOLVERS:
             raise unknown_name("solver", head, SOLVERS)
         cls, options = SOLVERS[head], rest
-    return cls(**_options(cls, options))
+    try:
+        return cls(**_options(cls, options))
+    except TypeError as error:  # a class of one's own that is not finished
+        raise SolverError(f"{head}:{cls.__name__}: {error}") from None
 
 
 def _options(cls: type[Solver], text: str) -> dict[str, Any]:
@@ -86,6 +90,8 @@ def _options(cls: type[Solver], text: str) -> dict[str, Any]:
     for part in filter(None, text.split(",")):
         key, equals, value = part.partition("=")
         key = key.strip().replace("-", "_")
+        if key in options:
+            raise SolverError(f"{cls.name}: {key} is given twice")
         if key not in valid:
             raise unknown_name(f"option of {cls.name}", key, valid)
         if not equals:
@@ -103,14 +109,19 @@ def _options(cls: type[Solver], text: str) -> dict[str, Any]:
 
 
 def _from_file(path: Path, name: str) -> Any:
-    if not path.is_file():
+    if not is_file(path):
         raise SolverError(f"there is no solver file {str(path)!r}")
     module_name = f"optik_user_{path.stem}"
     spec = importlib.util.spec_from_file_location(module_name, path)
     assert spec is not None and spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     sys.modules[module_name] = module  # so that its classes can be pickled
-    spec.loader.exec_module(module)
+    try:
+        spec.loader.exec_module(module)
+    except Exception as error:
+        sys.modules.pop(module_name, None)
+        reason = f"{type(error).__name__}: {error}"
+        raise SolverError(f"the solver file {str(path)!r} does not run: {reason}") from error
     candidates = {
         k: v
         for k, v in vars(module).items()

@@ -22,6 +22,7 @@ from optik.problem import Budget, Problem, Shape
 from optik.residual import Linearization, Residual
 from optik.result import Claim, Result
 from optik.robot import Robot
+from optik.solvers.options import check_options
 
 
 class Deadline:
@@ -81,6 +82,22 @@ class Solver(ABC):
     descends: ClassVar[bool] = False
     restarts_itself: ClassVar[bool] = False
 
+    def __init_subclass__(cls, **options: Any) -> None:
+        """Has every option checked against its type before the class's own checks."""
+        super().__init_subclass__(**options)
+        own = cls.__dict__.get("__post_init__")
+
+        def check(self: Solver) -> None:
+            check_options(self)
+            if own is not None:
+                own(self)
+
+        if own is not None or cls.__post_init__ is Solver.__post_init__:
+            cls.__post_init__ = check  # type: ignore[method-assign]
+
+    def __post_init__(self) -> None:  # noqa: B027
+        """Checks what the types leave open; a subclass's own, if it has one."""
+
     @abstractmethod
     def prepare(self, robot: Robot, shape: Shape, budget: Budget) -> Prepared:
         """Builds everything that can be built once; never timed as part of a solve.
@@ -102,14 +119,15 @@ class Solver(ABC):
     def __str__(self) -> str:
         """The `NAME:option=value,...` form, with the options that differ from their defaults."""
         changed = [
-            f"{f.name}={_text(getattr(self, f.name))}"
+            f"{f.name}={option_text(getattr(self, f.name))}"
             for f in fields(self)
             if getattr(self, f.name) != f.default
         ]
         return self.name + (":" + ",".join(changed) if changed else "")
 
 
-def _text(value: Any) -> str:
+def option_text(value: Any) -> str:
+    """An option's value as the string form of a solver has it, from which it can be read back."""
     if isinstance(value, bool):
         return "true" if value else "false"
     if value is None:

@@ -57,6 +57,7 @@ if TYPE_CHECKING:
 
 _FOLDED_JOINTS = 16
 _KEPT = 32
+_MOST_ROWS = 100_000  # of the start table: some ten times as many numbers
 _LOCK = threading.Lock()
 _CORES: OrderedDict[tuple[BoxLM, int, Shape], Core] = OrderedDict()
 
@@ -115,9 +116,10 @@ class BoxLM(Solver):
             raise SolverError(f"{self.name}: fall must lie between 0 and 1, got {self.fall!r}")
         for option, least in (("patience", 1), ("start_steps", 1), ("table_size", 0), ("seed", 0)):
             value = getattr(self, option)
-            if not isinstance(value, int) or value < least:
+            if value < least or value > _MOST_ROWS and option == "table_size":
                 raise SolverError(
-                    f"{self.name}: {option} must be a whole number from {least}, got {value!r}"
+                    f"{self.name}: {option} must be a whole number from {least}"
+                    f"{f' to {_MOST_ROWS}' * (option == 'table_size')}, got {value!r}"
                 )
 
     @property

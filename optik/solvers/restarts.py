@@ -35,7 +35,7 @@ from optik.pose import Array, frozen
 from optik.problem import Budget, Problem, Shape
 from optik.result import Claim, Result
 from optik.robot import Robot
-from optik.solvers.base import Deadline, Prepared, Solver
+from optik.solvers.base import Deadline, Prepared, Solver, option_text
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -75,7 +75,7 @@ class Restarts(Solver):
         """The `restarts:solver=NAME:option=value;option=value,...` form."""
         parts = ["solver=" + str(self.solver).replace(",", ";")]
         parts += [f"seed={self.seed}"] if self.seed else []
-        parts += [f"margin={self.margin:g}"] if self.margin else []
+        parts += [f"margin={option_text(self.margin)}"] if self.margin else []
         return f"{self.name}:" + ",".join(parts)
 
     @property

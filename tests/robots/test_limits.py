@@ -123,7 +123,7 @@ def test_limits_are_overridden_with_a_unit_only():
         ({"limits": {"j1": (1, -1)}, "unit": "rad"}, "lower <= upper"),
         ({"limits": {"j1": 1}, "unit": "rad"}, r"needs \(lower, upper\)"),
         ({"limits": {"j7": (0, 1)}, "unit": "rad"}, "'j1'"),
-        ({"limits": {"j1": (np.nan, 1)}, "unit": "rad"}, "lower <= upper"),
+        ({"limits": {"j1": (np.nan, 1)}, "unit": "rad"}, "finite"),
         ({"limit_margin": -0.1}, "distance"),
         ({"limit_margin": "5"}, "N%"),
         ({"limit_margin": {"j9": 0.1}}, "'j1'"),
