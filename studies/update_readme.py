@@ -2,8 +2,8 @@
 
     python studies/update_readme.py [--check]
 
-A mark `<!-- begin STUDY x -->` takes the first table under the heading that starts with "(x)" in
-studies/results/STUDY/tables.md.  With --check nothing is written, and the exit code is 1 if the
+A mark `<!-- begin STUDY x -->` takes the first table under the heading that starts with "(x)", or with
+x and blanks for its hyphens, in studies/results/STUDY/tables.md.  With --check nothing is written, and the exit code is 1 if the
 README is not what the results say.
 """
 
@@ -21,9 +21,10 @@ MARK = re.compile(r"(<!-- begin (\S+) (\S+) -->\n)(.*?)(<!-- end \2 \3 -->)", re
 
 def table(study: str, part: str) -> str:
     text = (STUDIES / "results" / study / "tables.md").read_text()
-    heading = re.search(rf"^#+ \({re.escape(part)}\).*$", text, re.M)
+    words = re.escape(part.replace("-", " "))
+    heading = re.search(rf"^(#+ |\*\*)(\({re.escape(part)}\)|{words}).*$", text, re.M)
     if heading is None:
-        raise SystemExit(f"{study}: no heading that starts with ({part})")
+        raise SystemExit(f"{study}: no heading that starts with ({part}) or {part}")
     rows = []
     for line in text[heading.end() :].splitlines():
         if line.startswith("|"):
