@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from optik.diagnosis import words
+from optik.errors import RobotError
 
 if TYPE_CHECKING:
     from optik.solution import Solution
@@ -45,10 +46,18 @@ def explain(solution: Solution) -> str:
         )
     if solution.start_projected:
         lines.append("the start lay outside the limits and was moved onto them")
-    if solution.success and (others := len(solution.windings) - 1) > 0:
-        more = words.count(others, "more configuration")
+    if solution.success and (more := _other_windings(solution)):
         lines.append(f"whole turns of the joints give {more} of the same pose inside the limits")
     return "\n".join(lines)
+
+
+def _other_windings(solution: Solution) -> str:
+    """How many other windings there are, in words; nothing where there is none."""
+    try:
+        others = len(solution.windings) - 1
+    except RobotError:
+        return "more configurations than are listed"
+    return words.count(others, "more configuration") if others > 0 else ""
 
 
 def _facts(solution: Solution) -> list[str]:

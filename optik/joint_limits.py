@@ -16,7 +16,7 @@ import mujoco
 import numpy as np
 from numpy.polynomial.polynomial import polyroots
 
-from optik.checks import listed, real
+from optik.checks import LARGEST, listed, real
 from optik.couplings import joint_name
 from optik.errors import RobotError, brief, unknown_name
 from optik.kinematics import Coupling
@@ -50,10 +50,14 @@ class Ranges:
 
 
 def model_ranges(model: mujoco.MjModel) -> Ranges:
-    """The ranges as MuJoCo compiled them."""
+    """The ranges as MuJoCo compiled them; an end beyond 1e12 stands for no limit."""
     limited = model.jnt_limited.astype(bool)
     lower = np.where(limited, model.jnt_range[:, 0], -np.inf)
     upper = np.where(limited, model.jnt_range[:, 1], np.inf)
+    lower, upper = (
+        np.where(lower < -LARGEST, -np.inf, lower),
+        np.where(upper > LARGEST, np.inf, upper),
+    )
     return Ranges(lower, upper, ["model"] * model.njnt)
 
 
@@ -101,7 +105,8 @@ def _end(value: object, missing: float, name: str) -> float:
     """One end of a range that the user gives; None and the infinity on its side are no limit."""
     if value is None or (isinstance(value, (float, np.floating)) and value == missing):
         return missing
-    return real(value, f"limits[{name!r}]: an end that is not None", RobotError)
+    end = real(value, f"limits[{name!r}]: an end that is not None", RobotError)
+    return missing if abs(end) > LARGEST and (end > 0.0) == (missing > 0.0) else end
 
 
 def narrow_by_couplings(

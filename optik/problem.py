@@ -148,6 +148,12 @@ class Problem:
         put(self, "targets", tuple(targets))
         q_init = robot.q_nominal if self.q_init is None else robot.configuration(self.q_init)
         put(self, "q_init", frozen(q_init))
+        if np.abs(self.q_init).max() > LARGEST and np.abs(self.q_start).max() > LARGEST:
+            i = int(np.abs(self.q_start).argmax())
+            raise ProblemError(
+                f"q_init of the joint {robot.joint_names[i]!r}, which has no limit, must not be "
+                f"beyond {LARGEST:g}, got {q_init[i]:g}"
+            )
         instance(self.tolerance, Tolerance, "tolerance=", ProblemError)
         if self.posture is not None:
             posture = instance(self.posture, Posture, "posture=", ProblemError)

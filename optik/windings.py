@@ -38,9 +38,10 @@ def nearest_winding(robot: Robot, q: ArrayLike, reference: ArrayLike) -> Array:
     """
     values, near = np.array(robot.configuration(q)), robot.configuration(reference)
     for i in _turning(robot):
-        options = _options(float(values[i]), robot.lower[i], robot.upper[i], float(near[i]))
-        if options:
-            values[i] = options[0]
+        value, low, high = float(values[i]), float(robot.lower[i]), float(robot.upper[i])
+        nearest = _nearest(value, low, high, float(near[i]))
+        if nearest is not None:
+            values[i] = nearest
     return values
 
 
@@ -67,11 +68,18 @@ def windings(robot: Robot, q: ArrayLike, reference: ArrayLike, *, most: int = 10
     choices: list[list[float]] = []
     for i in range(robot.n):
         value, low, high = float(values[i]), float(robot.lower[i]), float(robot.upper[i])
-        if i in turning:
-            options = _options(value, low, high, float(near[i]))
-            choices.append(options if np.isfinite(high - low) else options[:1])
-        else:
+        if i not in turning:
             choices.append([value] if low <= value <= high else [])
+        elif not np.isfinite(high - low):
+            nearest = _nearest(value, low, high, float(near[i]))
+            choices.append([] if nearest is None else [nearest])
+        elif (high - low) / _TURN > most + 1:
+            raise RobotError(
+                f"{robot.joint_names[i]!r} alone has {int((high - low) / _TURN)} windings, more "
+                f"than most={most}"
+            )
+        else:
+            choices.append(_options(value, low, high))
     count = int(np.prod([len(c) for c in choices], dtype=np.float64))
     if count > most:
         raise RobotError(f"there are {count} windings, more than most={most}")
@@ -92,21 +100,28 @@ def _turning(robot: Robot) -> list[int]:
     return [i for i, kind in enumerate(robot.joint_kinds) if kind == "hinge" and i not in leaders]
 
 
-def _options(value: float, low: float, high: float, near: float) -> list[float]:
-    """The windings of one hinge inside [low, high], nearest first; a tie keeps the given value."""
-    if np.isinf(low) and np.isinf(high):
-        turns = {round((near - value) / _TURN)}
-    elif np.isinf(low) or np.isinf(high):
-        end = high if np.isinf(low) else low
-        k = (end - value) / _TURN
-        last = int(np.floor(k)) if np.isinf(low) else int(np.ceil(k))
-        inner = round((near - value) / _TURN)
-        turns = {min(inner, last) if np.isinf(low) else max(inner, last)}
-    else:
-        turns = set(
-            range(int(np.ceil((low - value) / _TURN)) - 1, int((high - value) // _TURN) + 2)
-        )
-    turns |= {0}
-    shifted = [value + k * _TURN if k else value for k in turns]
+def _nearest(value: float, low: float, high: float, near: float) -> float | None:
+    """The winding of one hinge inside [low, high] nearest to `near`; None if there is none.
+
+    A tie keeps the given value.  Nothing is listed: a range may be wider than can be listed.
+    """
+    first, last = _window(value, low, high)
+    turn = min(max(float(np.round((near - value) / _TURN)), first), last)
+    # The ends of the window are rounded, so the turns beside them are looked at as well.
+    turns = {t for t in (0.0, turn - 1.0, turn, turn + 1.0) if np.isfinite(t)}
+    shifted = [value + t * _TURN if t else value for t in turns]
     inside = [v for v in shifted if low <= v <= high]
-    return sorted(inside, key=lambda v: (abs(v - near), abs(v - value)))
+    return min(inside, key=lambda v: (abs(v - near), abs(v - value)), default=None)
+
+
+def _options(value: float, low: float, high: float) -> list[float]:
+    """Every winding of one hinge inside the finite range [low, high], not too many to list."""
+    first, last = _window(value, low, high)
+    turns = {0, *range(int(first) - 1, int(last) + 2)}
+    shifted = [value + t * _TURN if t else value for t in turns]
+    return [v for v in shifted if low <= v <= high]
+
+
+def _window(value: float, low: float, high: float) -> tuple[float, float]:
+    """The fewest and the most whole turns that keep a value inside [low, high], to rounding."""
+    return float(np.ceil((low - value) / _TURN)), float(np.floor((high - value) / _TURN))

@@ -348,7 +348,8 @@ def _golden_strides(n: int) -> Array:
 
 def _off_centre(robot: Robot, q: Array) -> Array:
     """How far configurations (..., n) are from mid-range, relative to the half ranges; (...)."""
-    limited = np.isfinite(robot.lower) & np.isfinite(robot.upper) & (robot.upper > robot.lower)
+    limited = np.isfinite(robot.lower) & np.isfinite(robot.upper)
+    limited &= robot.upper - robot.lower > 1e-12  # not locked
     if not limited.any():
         return np.zeros(q.shape[:-1])
     half = 0.5 * (robot.upper - robot.lower)[limited]

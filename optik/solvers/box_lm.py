@@ -116,7 +116,7 @@ class BoxLM(Solver):
             raise SolverError(f"{self.name}: fall must lie between 0 and 1, got {self.fall!r}")
         for option, least in (("patience", 1), ("start_steps", 1), ("table_size", 0), ("seed", 0)):
             value = getattr(self, option)
-            if value < least or value > _MOST_ROWS and option == "table_size":
+            if value < least or (value > _MOST_ROWS and option == "table_size"):
                 raise SolverError(
                     f"{self.name}: {option} must be a whole number from {least}"
                     f"{f' to {_MOST_ROWS}' * (option == 'table_size')}, got {value!r}"

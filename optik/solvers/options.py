@@ -17,7 +17,7 @@ import numpy as np
 from optik.checks import MOST
 from optik.errors import SolverError, brief
 
-_SMALLEST, _LARGEST = 1e-100, 1e12  # their squares are numbers still
+_SMALLEST, _LARGEST = 1e-300, 1e12  # below and above, products are no numbers any more
 _EPSILON = 2.3e-16  # a relative tolerance below it is none, as scipy warns
 _SEED = 2**63 - 1
 _WORDS = {float: "a finite number", int: "a whole number", bool: "true or false", str: "a text"}
