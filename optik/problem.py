@@ -95,6 +95,9 @@ class Tolerance:
             object.__setattr__(self, name, value)
 
 
+_TOLERANCE = Tolerance()
+
+
 @dataclass(frozen=True)
 class Budget:
     """How much work a solve may take; one object for every solver.
@@ -116,52 +119,75 @@ class Budget:
         put(self, "seconds", time_limit_of(self.seconds))
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, init=False)
 class Problem:
     """A robot, what it should reach, where it starts, and how close is close enough.
 
     Attributes:
         robot: the robot.
-        targets: one target or several, each for a frame of its own; always a tuple here.
-        q_init: the start, shape (n,) [rad or m]; `robot.q_nominal` if None.
+        targets: the targets, always a tuple.
+        q_init: the start, shape (n,) [rad or m].
         posture: a secondary objective, or None.
         tolerance: when the targets count as reached.
+        shape: the structure of the problem.
     """
 
     robot: Robot
     targets: tuple[Target, ...]
-    q_init: Array = field(default=cast(Array, None), kw_only=True)
-    posture: Posture | None = field(default=None, kw_only=True)
-    tolerance: Tolerance = field(default=Tolerance(), kw_only=True)
+    q_init: Array
+    posture: Posture | None
+    tolerance: Tolerance
+    shape: Shape = field(init=False, repr=False)
 
-    def __post_init__(self) -> None:
-        put, robot = object.__setattr__, self.robot
+    def __init__(
+        self,
+        robot: Robot,
+        targets: Target | Sequence[Target],
+        *,
+        q_init: ArrayLike | None = None,
+        posture: Posture | None = None,
+        tolerance: Tolerance = _TOLERANCE,
+    ) -> None:
+        """Checks and stores a problem.
+
+        Args:
+            robot: the robot.
+            targets: one target, or several, each for a frame of its own.
+            q_init: the start, shape (n,) [rad or m]; `robot.q_nominal` if None.  A start outside
+                the limits is moved onto them.
+            posture: a configuration to stay close to, as far as the targets allow.
+            tolerance: when the targets count as reached; 0.1 mm and 1 mrad if left out.
+
+        Raises:
+            ProblemError: for anything but a robot and targets, or a posture that does not fit.
+            RobotError: for a start that is not n finite numbers.
+            UnknownNameError: for a frame that the robot does not have.
+        """
+        put = object.__setattr__
         if not isinstance(robot, Robot):
             raise ProblemError(f"a problem needs a Robot first, got {type(robot).__name__}")
-        targets: object = self.targets
         targets = (targets,) if isinstance(targets, Target) else targets
         if not isinstance(targets, Sequence) or not targets:
             raise ProblemError("a problem needs a Target or a non-empty list of them")
         for t in targets:
             if not isinstance(t, Target):
                 raise ProblemError(f"a problem needs Targets, got {type(t).__name__}")
+        put(self, "robot", robot)
         put(self, "targets", tuple(targets))
-        q_init = robot.q_nominal if self.q_init is None else robot.configuration(self.q_init)
-        put(self, "q_init", frozen(q_init))
+        start = robot.q_nominal if q_init is None else robot.configuration(q_init)
+        put(self, "q_init", frozen(start))
         if np.abs(self.q_init).max() > LARGEST and np.abs(self.q_start).max() > LARGEST:
             i = int(np.abs(self.q_start).argmax())
             raise ProblemError(
                 f"q_init of the joint {robot.joint_names[i]!r}, which has no limit, must not be "
-                f"beyond {LARGEST:g}, got {q_init[i]:g}"
+                f"beyond {LARGEST:g}, got {start[i]:g}"
             )
-        instance(self.tolerance, Tolerance, "tolerance=", ProblemError)
-        if self.posture is not None:
-            posture = instance(self.posture, Posture, "posture=", ProblemError)
-            put(self, "posture", _resolved(posture, robot))
+        put(self, "tolerance", instance(tolerance, Tolerance, "tolerance=", ProblemError))
+        if posture is not None:
+            posture = _resolved(instance(posture, Posture, "posture=", ProblemError), robot)
+        put(self, "posture", posture)
         # Resolves the frames now, so that an unknown name is reported where it was written.
-        put(self, "shape", shape_of(robot, self.targets, self.posture is not None))
-
-    shape: Shape = field(init=False, repr=False)
+        put(self, "shape", shape_of(robot, self.targets, posture is not None))
 
     @cached_property
     def q_start(self) -> Array:
