@@ -122,7 +122,7 @@ class Robot:
             sampling: where random values are drawn from, (lower, upper) by joint name [rad or m];
                 within the limits if None, over one turn around the nominal value for a hinge
                 without limits, over the model's extent for such a slide.
-            name: what tables call it; the bundled name or the model's name if None.
+            name: what tables call it; the bundled name, the model's name or the file's if None.
 
         Raises:
             UnknownNameError: for a robot, frame, joint or keyframe that does not exist.
@@ -156,7 +156,12 @@ class Robot:
                 f"not from {type(source).__name__}"
             )
         model = compiled(source)
-        return cls._made(name or model_name(model), model, select(model, **options))
+        if not name:
+            name = model_name(model)
+            # MuJoCo's own word for a model without a name says nothing in a table.
+            if name == "MuJoCo Model" and isinstance(source, (str, Path)):
+                name = Path(source).stem
+        return cls._made(name, model, select(model, **options))
 
     @classmethod
     def from_file(cls, path: Path, *, name: str | None = None, **options: Any) -> Robot:

@@ -238,7 +238,10 @@ class Told:
 
 def _rank(facts: Certificate) -> str:
     rows, columns = facts.jacobian_shape
+    most = ""
+    if facts.rank == columns < rows:  # nothing is lost here: there never was more to move with
+        most = f" (the most that {count(columns, 'joint')} can give)"
     return (
-        f"the {rows} by {columns} Jacobian has rank {facts.rank}, smallest singular value "
+        f"the {rows} by {columns} Jacobian has rank {facts.rank}{most}, smallest singular value "
         f"{facts.smallest_singular_value:.2g}"
     )

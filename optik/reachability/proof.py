@@ -64,8 +64,8 @@ class Proof:
             else f" at an orientation within {self.rotation_tolerance:g} rad of the target's"
         )
         return (
-            f"Proved: no configuration inside the limits comes closer than {self.bound:.3g} m "
-            f"to the target{turned}."
+            f"Proved: no configuration inside the limits comes closer than "
+            f"{_rounded_down(self.bound)} to the target{turned}."
         )
 
     @property
@@ -206,3 +206,10 @@ def leaf_paths(path: Path, tree: Tree) -> list[Path] | None:
             return None
         known[child], known[child + 1] = known[k].halved(joint)
     return out
+
+
+def _rounded_down(metres: float) -> str:
+    """A bound to three figures, never more than what is proved."""
+    digits = 2 - math.floor(math.log10(metres))
+    down = math.floor(metres * 10.0**digits) / 10.0**digits
+    return f"{down:.3g} m" if down >= 1.0 else f"{1e3 * down:.3g} mm"
