@@ -3,13 +3,22 @@
 >>> import optik
 >>> robot = optik.Robot.load("arm7")
 >>> problem = optik.Problem(robot, optik.Target([0.4, 0.1, 0.9]))
->>> optik.solve(problem).success
+>>> solution = optik.solve(problem)
+>>> solution.success
 True
+
+`solution.q` is the configuration, `solution.status` the outcome in a word, `solution.message` the
+reason in a sentence.  `help` tells each part: `Robot.load` (a model of one's own), `Target`
+(position, orientation, axis, mask, frame), `Problem` (start, posture, tolerance), `Budget`
+(iterations, seconds, restarts), `Solution`, `Solver` (a method of one's own), `solve_batch` (many
+targets), `run` (the bench).  Wrong input raises an `OptikError`; a target that is not reached
+raises nothing.
 """
 
 from __future__ import annotations
 
 import importlib
+import sys
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -91,7 +100,9 @@ __all__ = [
 
 def __getattr__(name: str) -> Any:
     if name not in _PUBLIC:
-        raise AttributeError(f"module 'optik' has no attribute {name!r}")
+        raise AttributeError(  # name= and obj= let Python say "Did you mean"
+            f"module 'optik' has no attribute {name!r}", name=name, obj=sys.modules[__name__]
+        )
     module = importlib.import_module(_PUBLIC[name])
     value = module if module.__name__ == f"optik.{name}" else getattr(module, name)
     globals()[name] = value

@@ -26,7 +26,7 @@ _CHUNK = 2048  # rows that a thread takes at once
 _CODES = (Claim.CONVERGED, Claim.NO_PROGRESS, Claim.ITERATION_LIMIT, Claim.NUMERICAL_FAILURE)
 
 
-@dataclass(frozen=True, eq=False, slots=True)
+@dataclass(frozen=True, eq=False, repr=False, slots=True)
 class Batch:
     """The answers to N targets, as arrays.
 
@@ -61,6 +61,10 @@ class Batch:
 
     def __len__(self) -> int:
         return len(self.q)
+
+    def __repr__(self) -> str:
+        """One line: the robot, how many targets, how many solved."""
+        return f"<Batch {self.robot.name}: {int(self.solved.sum())} of {len(self)} targets solved>"
 
     def judge(self) -> NDArray[np.bool_]:
         """Judges every row by MuJoCo: errors within tolerance, inside every limit; shape (N,)."""

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from optik.solvers.base import Solver
 
 
-@dataclass(frozen=True, eq=False, init=False)
+@dataclass(frozen=True, eq=False, init=False, repr=False)
 class Solution:
     """A configuration, what the solver claims of it, and what MuJoCo says of it.
 
@@ -74,6 +74,14 @@ class Solution:
         own["method"] = method
         own["budget"] = budget
         own["proof"] = proof
+
+    def __repr__(self) -> str:
+        """One line: robot, solver and errors; `explain` of optik.explain tells the rest."""
+        verdict = "solved" if self.success else "not solved"
+        return (
+            f"<Solution {self.problem.robot.name}: {verdict} by {self.solver}, "
+            f"{self.position_error:.3g} m, {self.rotation_error:.3g} rad>"
+        )
 
     @property
     def success(self) -> bool:
