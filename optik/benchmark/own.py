@@ -24,7 +24,7 @@ from optik.errors import SolverError, UnknownNameError
 from optik.problem import Budget, Problem, Shape
 from optik.result import Claim, Result
 from optik.robot import Robot
-from optik.solvers import Deadline, Prepared, Solver, parse_solver
+from optik.solvers import Deadline, Prepared, Solver, check_class, parse_solver
 
 _USER_MODULE = "optik_user_"
 
@@ -74,10 +74,12 @@ def as_solver(given: object) -> tuple[Solver, str]:
         SolverError: for anything that cannot be a solver.
     """
     if isinstance(given, Solver):
+        check_class(given)
         return given, str(given)
     if isinstance(given, str):
         return _from_text(given)
     if inspect.isclass(given) and issubclass(given, Solver):
+        check_class(given)
         solver = given()
         return solver, str(solver)
     if callable(given) and not inspect.isclass(given):

@@ -192,7 +192,8 @@ class _Sink(contextlib.AbstractContextManager["_Sink"]):
     def finish(self) -> pd.DataFrame:
         """Folds, and returns all rows in order."""
         for (solver, reason), count in self._lost.items():
-            self._say(f"{solver}: {count} solves never answered: {reason}", aloud=True)
+            solves = "1 solve" if count == 1 else f"{count} solves"
+            self._say(f"{solver}: {solves} without a usable answer: {reason}", aloud=True)
         if self.journal is not None:
             assert self.folder is not None
             self.journal.fold()
@@ -225,10 +226,12 @@ class _Sink(contextlib.AbstractContextManager["_Sink"]):
             self._rows = []
 
     def _notice(self, rows: Iterable[tuple[Any, ...]]) -> None:
-        """Counts solves that never answered, so that a broken solver is not overlooked."""
-        claim, solver, reason = (COLUMNS.index(c) for c in ("claim", "solver", "reason"))
+        """Counts solves without a usable answer, so that a broken solver is not overlooked."""
+        claim, solver, reason, violation = (
+            COLUMNS.index(c) for c in ("claim", "solver", "reason", "limit_violation")
+        )
         for row in rows:
-            if not row[claim]:
+            if not row[claim] or row[violation] == np.inf:
                 key = (row[solver], row[reason])
                 if key in self._lost or len(self._lost) < 20:
                     self._lost[key] = self._lost.get(key, 0) + 1

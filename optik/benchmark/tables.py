@@ -271,7 +271,8 @@ def _solver_row(rows: pd.DataFrame, solver: str) -> dict[str, Any]:
         "solver": solver,
         "solved": (int(rows["solved"].sum()), len(rows)),
         "false_claims": int(rows["false_claim"].sum()),
-        "outside": int((rows["limit_violation"] > 0).sum()),
+        # An answer of the wrong length, or with a NaN in it, is nowhere: its distance is infinite.
+        "outside": int(rows["limit_violation"].between(0, np.inf, inclusive="neither").sum()),
     }
     for column in COSTS:
         values = rows[column].to_numpy(float)

@@ -21,7 +21,7 @@ from optik.data import is_file
 from optik.errors import SolverError, brief, unknown_name
 from optik.solvers.base import Deadline, Prepared, Search, Solver
 
-__all__ = ["SOLVERS", "Deadline", "Prepared", "Search", "Solver", "parse_solver"]
+__all__ = ["SOLVERS", "Deadline", "Prepared", "Search", "Solver", "check_class", "parse_solver"]
 
 
 def _find() -> dict[str, type[Solver]]:
@@ -64,9 +64,13 @@ def parse_solver(text: str | Solver) -> Solver:
         SolverError: for a value of the wrong type or outside its range.
     """
     if isinstance(text, Solver):
+        check_class(text)
         return text
     if not isinstance(text, str):
-        raise SolverError(f"a solver is a Solver or its name, got {brief(text)}")
+        raise SolverError(
+            f"a solver is a Solver or its name, got {brief(text)}; functions are taken by "
+            "optik.run, and made a Solver by optik.benchmark.own.as_solver"
+        )
     head, _, rest = text.partition(":")
     if head.endswith(".py"):
         name, _, options = rest.partition(":")
@@ -130,4 +134,24 @@ def _from_file(path: Path, name: str) -> Any:
     }
     if name not in candidates:
         raise unknown_name(f"solver in {path.name}", name, candidates)
+    check_class(candidates[name])
     return candidates[name]
+
+
+def check_class(solver: Solver | type[Solver]) -> None:
+    """Raises SolverError unless a solver, or a subclass of `Solver`, has what a table needs.
+
+    Args:
+        solver: the solver or its class.
+    """
+    cls = solver if isinstance(solver, type) else type(solver)
+    if getattr(cls, "__abstractmethods__", None):
+        raise SolverError(
+            f"the solver {cls.__name__} is abstract: it needs a method prepare; see optik.Solver"
+        )
+    missing = [word for word in ("name", "summary", "family") if not hasattr(cls, word)]
+    if missing:
+        raise SolverError(
+            f"the solver {cls.__name__} needs a class attribute {' and '.join(missing)}: text, "
+            f"such as {missing[0]}: ClassVar[str] = {cls.__name__.lower()!r}"
+        )

@@ -63,12 +63,34 @@ class Prepared(Protocol):
 
 @dataclass(frozen=True, kw_only=True)
 class Solver(ABC):
-    """A method and its options.
+    """A method and its options: a frozen dataclass with one method, `prepare`.
+
+        @dataclass(frozen=True, kw_only=True)
+        class Transpose(optik.Solver):
+            name: ClassVar[str] = "transpose"
+            summary: ClassVar[str] = "clipped steps along the transposed Jacobian"
+            family: ClassVar[str] = "own"
+            gain: float = 0.5  # an option: mine.py:Transpose:gain=2
+
+            def prepare(self, robot, shape, budget):
+                def solve(problem, *, trace=False, deadline=None):
+                    target, q = problem.targets[0], problem.q_start.copy()
+                    for k in range(budget.iterations):
+                        error = target.position - robot.forward(q).position
+                        if np.linalg.norm(error) <= problem.tolerance.position:
+                            return optik.Result(q, optik.Claim.CONVERGED, "there", k, k + 1)
+                        step = self.gain * robot.jacobian(q)[:3].T @ error
+                        q = np.clip(q + step, robot.lower, robot.upper)
+                    return optik.Result(q, optik.Claim.ITERATION_LIMIT, "", k + 1, k + 1)
+                return solve
+
+    A plain function of a problem that returns q serves too; see `optik.benchmark.own`.
 
     Class attributes:
         name: what a table and the command line call it.
         summary: one line for `optik list solvers`.
-        family: "clamped", "box-qp", "bounded-nlls", "nlp", "compiled", "wrapper" or "peer".
+        family: "clamped", "box-qp", "bounded-nlls", "nlp", "compiled", "wrapper", "peer", or a word
+            of one's own.
         reference: author and year of the method.
         descends: whether every accepted step lowers the cost (an accept/reject test or a line
             search), so that the cost history is non-increasing.

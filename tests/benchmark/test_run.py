@@ -170,7 +170,7 @@ def test_a_solver_that_cannot_be_set_up_costs_its_own_rows(how, reason, capsys):
     broken = frame[frame["solver"] != "clamped-dls"]
     assert (broken["reason"] == reason).all() and len(broken) == 6
     assert (frame[frame["solver"] == "clamped-dls"]["claim"] != "").all()
-    assert f"6 solves never answered: {reason}" in capsys.readouterr().err
+    assert f"6 solves without a usable answer: {reason}" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
