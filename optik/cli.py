@@ -53,9 +53,10 @@ def solve(
     quaternion: Annotated[tuple[float, float, float, float] | None, _meta("W X Y Z")] = None,
     axis: Annotated[Six | None, _meta("BX BY BZ WX WY WZ")] = None,
     frame: Annotated[str | None, _meta("NAME")] = None,
+    joints: Annotated[tuple[str, ...] | None, _meta("NAME...")] = None,
     solver: Annotated[str | None, _meta("SOLVER")] = None,
     start: Annotated[tuple[str, ...], _meta("START")] = ("home",),
-    restarts: int = 0,
+    restarts: Annotated[int | None, _meta("INT")] = None,
     seed: int = 0,
     time_limit: Annotated[float | None, _meta("S")] = None,
     posture: bool = False,
@@ -68,14 +69,18 @@ def solve(
     Example: optik solve arm7 --position 0.4 0.1 0.9 --solver box-qp
 
     Args:
-        robot: a bundled name, or a path to an MJCF or URDF file.
+        robot: a bundled name, or a path to an MJCF or URDF file (then give --frame).
         position: wanted position of the frame, x y z [m].
         quaternion: wanted orientation, w x y z.
-        axis: axis of the frame, then the world axis it should point along.
+        axis: axis of the frame, then the world axis it should point along: 0 0 1 0 0 -1 points the
+            frame's z axis down.
         frame: the controlled site, body or geom; a bundled robot's own if left out.
-        solver: NAME[:option=value,...] or path.py:MySolver.
+        joints: the joints that move; all on the way to the frame, or the bundled robot's, if left
+            out.
+        solver: NAME[:option=value,...] or path.py:NAME, a Solver or a function; box-lm if left out.
         start: home, mid, random, or one number for each joint [rad or m].
-        restarts: further starts after the given one.
+        restarts: further starts after the given one; if left out, none with --solver and plenty
+            without.
         seed: seed of a random start and of the restarts.
         time_limit: seconds for the whole solve.
         posture: stay close to the middle of the ranges as far as the target allows.
@@ -84,18 +89,19 @@ def solve(
         json: print one JSON object.
     """
     from optik.api import solve as solve_problem
+    from optik.benchmark.own import as_solver
     from optik.explain import explain, to_json
     from optik.problem import Posture, Problem
     from optik.robot import Robot
 
-    loaded = Robot.load(robot, frame=frame)
+    loaded = Robot.load(robot, frame=frame, joints=joints)
     problem = Problem(
         loaded,
         (_target(position, quaternion, axis),),
         q_init=_start(loaded, start, seed),
         posture=Posture() if posture else None,
     )
-    options: dict[str, Any] = {} if solver is None else {"solver": solver}
+    options: dict[str, Any] = {} if solver is None else {"solver": as_solver(solver)[0]}
     solution = solve_problem(
         problem,
         restarts=restarts,
@@ -117,7 +123,7 @@ def solve(
 def generate(
     name: Annotated[str, tyro.conf.Positional, _meta("SET")], *, write: bool = False
 ) -> int:
-    """Generate a problem set again and compare it with the committed one.
+    """Generate a problem set; compare it with the committed file, or write it if there is none.
 
     Example: optik generate arm7_reachable
 
@@ -153,12 +159,13 @@ def run(
 
     Args:
         problems: problem sets.
-        solvers: solvers, each NAME[:option=value,...] or path.py:MySolver.
+        solvers: solvers, each NAME[:option=value,...] or path.py:NAME, a Solver or a function.
         out: the run's folder.
         start: home or mid; each set's own if left out.
         iterations: steps from one start.
         time_limit: seconds for a solve, all starts together.
-        restarts: further starts after the given one.
+        restarts: further starts after the given one; box-lm shares the steps of all of them among
+            starts of its own.
         seed: of the restarts.
         repeats: how often every solve is repeated.
         workers: local processes.
@@ -232,8 +239,12 @@ def main(args: list[str] | None = None) -> None:
 
     Exit codes: 0 done (for `solve`: solved), 1 not solved, 2 wrong input.
     """
+    from optik import __version__
     from optik.errors import OptikError
 
+    if (sys.argv[1:] if args is None else args) == ["--version"]:
+        print(f"optik {__version__}")
+        raise SystemExit(0)
     app = tyro.extras.SubcommandApp()
     app.command(name="list")(list_)
     for command in (solve, generate, run, report, compare):
@@ -241,7 +252,10 @@ def main(args: list[str] | None = None) -> None:
     try:
         code = app.cli(
             prog="optik",
-            description="Inverse kinematics under joint limits, on MuJoCo.",
+            description=(
+                "Inverse kinematics under joint limits, on MuJoCo. Exit codes: 0 done (for solve: "
+                "solved), 1 not solved, 2 wrong input. --version prints the version."
+            ),
             args=args,
             config=(tyro.conf.FlagCreatePairsOff,),
         )
