@@ -150,7 +150,7 @@ def test_an_answer_of_the_wrong_length_is_not_called_outside_the_limits(own, cap
 
 @pytest.mark.parametrize(
     ("metres", "text"),
-    [(0.099999, "99.9 mm"), (0.5669, "566 mm"), (1.2399, "1.23 m"), (2.0, "2 m")],
+    [(0.0999999, "99.99 mm"), (0.56699, "566.9 mm"), (1.2399, "1.239 m"), (2.0, "2 m")],
 )
 def test_a_bound_is_never_rounded_up(metres, text):
     assert _rounded_down(metres) == text

