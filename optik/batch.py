@@ -9,18 +9,23 @@ from __future__ import annotations
 import os
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from optik.checks import LARGEST, instance, numbers, whole
 from optik.errors import ProblemError, SolverError, TargetError
-from optik.pose import Array
+from optik.pose import Array, canonical_quaternions, unit_rows
 from optik.problem import Budget, Problem, Target, Tolerance
 from optik.residual import Residual
 from optik.result import Claim
 from optik.robot import Robot
 from optik.solvers.box_lm import BoxLM
+from optik.windings import can_turn_around, nearest_windings
+
+if TYPE_CHECKING:
+    from optik.compiled.core import Core
 
 _CHUNK = 2048  # rows that a thread takes at once
 _CODES = (Claim.CONVERGED, Claim.NO_PROGRESS, Claim.ITERATION_LIMIT, Claim.NUMERICAL_FAILURE)
@@ -116,7 +121,8 @@ def solve_batch(
         threads: how many; every core if None.  The answers do not depend on it.
 
     Returns:
-        The answers as arrays; rows that are not solved hold the best configuration found.
+        The answers as arrays; rows that are not solved hold the best configuration found.  Hinges
+        that turn further than once are left in the winding nearest to the start, as by `solve`.
 
     Raises:
         TargetError: for targets of the wrong shape, not finite, or not unit quaternions.
@@ -141,6 +147,7 @@ def solve_batch(
                 f"quaternions (w x y z) need norm 1 to within 1e-3; row {int(off.argmax())} is off "
                 f"by {off.max():.2g}"
             )
+        rotations = canonical_quaternions(rotations) if total else rotations
     if axes is not None:
         rotations = _rows(axes, 6, "axes", total)
         short = np.minimum(
@@ -148,6 +155,7 @@ def solve_batch(
         )
         if total and short.min() < 1e-9:
             raise TargetError(f"axes: row {int(short.argmin())} holds an axis of length 0")
+        rotations = unit_rows(rotations.reshape(-1, 3)).reshape(-1, 6) if total else rotations
     starts = _starts(robot, q_init, total)
     threads = (os.cpu_count() or 1) if threads is None else threads
     threads = whole(threads, "threads", ProblemError, least=1)
@@ -190,6 +198,8 @@ def solve_batch(
             with ThreadPoolExecutor(threads) as pool:
                 for _ in pool.map(part, begins):
                     pass
+        if can_turn_around(robot):
+            _turn(core, places, rotations, asked, starts, q, words, values)
     codes = (words & 15).astype(np.uint8)
     return Batch(
         robot=robot if frame is None else robot.replace(frame_ref=robot.frame_named(frame)),
@@ -204,6 +214,44 @@ def solve_batch(
         _positions=places,
         _rotations=rotations,
     )
+
+
+def _turn(
+    core: Core,
+    places: Array,
+    rotations: Array,
+    asked: Array,
+    starts: Array,
+    q: Array,
+    words: NDArray[np.int64],
+    values: Array,
+) -> None:
+    """Turns hinges of solved rows to the windings nearest to their starts, as `solve` does.
+
+    The pose is equal to rounding only, so that a row is kept as it was unless the kernel, asked
+    for no step, finds it solved after the turn as well.
+    """
+    robot = core.robot
+    reference = np.clip(starts, robot.lower, robot.upper)
+    turned = nearest_windings(robot, q, reference)
+    rows = np.flatnonzero((words & 15 == 0) & (turned != q).any(axis=1))
+    if not len(rows):
+        return
+    found = np.empty((len(rows), robot.n))
+    codes, errors = np.empty(len(rows), dtype=np.int64), np.empty((len(rows), 3))
+    core.solve_rows(
+        places[rows].reshape(-1),
+        rotations[rows].reshape(-1),
+        asked,
+        turned[rows].reshape(-1),
+        found.reshape(-1),
+        codes,
+        errors.reshape(-1),
+        last=1,
+        steps=0,
+    )
+    good = codes & 15 == 0
+    q[rows[good]], values[rows[good]] = found[good], errors[good]
 
 
 def _rows(values: ArrayLike, width: int, what: str, total: int | None = None) -> Array:

@@ -91,6 +91,20 @@ def canonical_quaternion(quaternion: ArrayLike) -> Array:
     return (q if first > 0 else -q) + 0.0
 
 
+def canonical_quaternions(quaternions: Array) -> Array:
+    """What `canonical_quaternion` makes of each row, shape (N, 4), to the bit."""
+    q = unit_rows(quaternions)
+    first = q[np.arange(len(q)), np.argmax(np.abs(q) > 0.0, axis=1)]
+    return np.where(first[:, None] > 0, q, -q) + 0.0
+
+
+def unit_rows(vectors: Array) -> Array:
+    """Each row divided by its norm, to the bit as one row alone would be."""
+    # Summed row by row as np.linalg.norm does it: another order is another last bit.
+    norms = np.sqrt([row.dot(row) for row in np.ascontiguousarray(vectors)])
+    return vectors / norms[:, None]
+
+
 @dataclass(frozen=True, eq=False)
 class Pose:
     """Position and orientation of a frame in the world.

@@ -45,6 +45,28 @@ def nearest_winding(robot: Robot, q: ArrayLike, reference: ArrayLike) -> Array:
     return values
 
 
+def nearest_windings(robot: Robot, q: Array, reference: Array) -> Array:
+    """`nearest_winding` for rows: q of shape (N, n), reference of shape (N, n) or (n,).
+
+    Bit for bit what the rows give one after another.
+    """
+    values, near = q.copy(), np.broadcast_to(reference, q.shape)
+    for i in _turning(robot):
+        value, low, high = values[:, i].copy(), robot.lower[i], robot.upper[i]
+        first, last = np.ceil((low - value) / _TURN), np.floor((high - value) / _TURN)
+        turn = np.minimum(np.maximum(np.round((near[:, i] - value) / _TURN), first), last)
+        turns = np.stack([np.zeros_like(turn), turn - 1.0, turn, turn + 1.0])
+        turns[~np.isfinite(turns)] = 0.0
+        shifted = np.where(turns == 0.0, value, value + turns * _TURN)
+        away = np.abs(shifted - near[:, i])
+        away[(shifted < low) | (shifted > high)] = np.inf
+        moved = np.abs(shifted - value)
+        moved[away > away.min(axis=0)] = np.inf
+        best = np.take_along_axis(shifted, moved.argmin(axis=0)[None], axis=0)[0]
+        values[:, i] = np.where(np.isfinite(away).any(axis=0), best, value)
+    return values
+
+
 def windings(robot: Robot, q: ArrayLike, reference: ArrayLike, *, most: int = 1024) -> Array:
     """Lists the windings of a configuration inside the limits, nearest to a reference first.
 

@@ -147,13 +147,8 @@ def _eligible(bench: Bench, number: int) -> bool:
 
 def _batch(solver: BoxLM, found: ProblemSet, indices: Integers, plan: Plan) -> Batch:
     """The set's problems through the compiled solver, from the plan's start, on this thread."""
-    # Normalised row by row as `Target` does it: another order of summing is another last bit.
-    quaternions = axes = None
-    if found.quaternions is not None:
-        quaternions = _canonical(found.quaternions[indices])
-    elif found.axes is not None:
-        rows = found.axes[indices].reshape(-1, 3)
-        axes = np.array([row / np.linalg.norm(row) for row in rows]).reshape(-1, 6)
+    quaternions = None if found.quaternions is None else found.quaternions[indices]
+    axes = None if found.axes is None else found.axes[indices]
     q_init = found.start(plan.start)
     if plan.start is None and found.starts is not None:
         q_init = found.starts[indices]
@@ -162,14 +157,6 @@ def _batch(solver: BoxLM, found: ProblemSet, indices: Integers, plan: Plan) -> B
         q_init=q_init,
         solver=solver, tolerance=found.spec.tolerance(), budget=plan.budget, threads=1,
     )  # fmt: skip
-
-
-def _canonical(quaternions: Array) -> Array:
-    """What `canonical_quaternion` makes of each row, to the bit."""
-    norms = np.sqrt([row.dot(row) for row in quaternions])
-    q = quaternions / norms[:, None]
-    first = q[np.arange(len(q)), np.argmax(np.abs(q) > 0.0, axis=1)]
-    return np.where(first[:, None] > 0, q, -q) + 0.0
 
 
 def _solve(bench: Bench, group: list[int]) -> tuple[pa.Table | None, list[int]]:

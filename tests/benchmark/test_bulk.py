@@ -15,7 +15,7 @@ from optik.benchmark.bulk import judge_arrays
 from optik.benchmark.columns import TIMES
 from optik.benchmark.run import run
 from optik.evaluation import evaluate
-from optik.pose import canonical_quaternion
+from optik.pose import canonical_quaternion, canonical_quaternions
 from optik.solvers.box_lm import BoxLM
 
 ERRORS = ["position_error", "rotation_error", "cost", "posture_distance"]
@@ -74,7 +74,7 @@ def test_bulk_quaternions_are_those_of_a_target():
     q *= 1 + rng.uniform(-1e-4, 1e-4, (200, 1))
     q[:5] /= np.linalg.norm(q[:5], axis=1, keepdims=True)
     expected = np.array([canonical_quaternion(row) for row in q])
-    assert bulk._canonical(q).tobytes() == expected.tobytes()
+    assert canonical_quaternions(q).tobytes() == expected.tobytes()
 
 
 def test_a_verdict_that_rounding_could_turn_is_the_judges(monkeypatch):
