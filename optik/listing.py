@@ -22,7 +22,7 @@ def robots_table() -> Table:
     )
     for name in bundled_robots():
         robot, file = Robot.load(name), robot_file(name)
-        limits = "  ".join(
+        limits = "\n".join(
             f"{joint} {_range(lo, hi)}"
             for joint, lo, hi in zip(robot.joint_names, robot.lower, robot.upper, strict=True)
         )
@@ -33,7 +33,7 @@ def robots_table() -> Table:
             Text(limits),
             f"{file.source}\n{file.licence}",
         )
-    return table
+    return _whole(table)
 
 
 def solvers_table() -> Table:
@@ -51,7 +51,7 @@ def solvers_table() -> Table:
             described = option_descriptions(cls)
             for f in fields(cls):
                 table.add_row(Text(f"  {f.name}"), _default(f), Text(described.get(f.name, "")))
-    return table
+    return _whole(table)
 
 
 def problems_table() -> Table:
@@ -72,6 +72,13 @@ def problems_table() -> Table:
             tolerance,
             spec.title,
         )
+    return _whole(table)
+
+
+def _whole(table: Table) -> Table:
+    """Breaks words that are too long for their column: a name with its end cut off is no name."""
+    for column in table.columns:
+        column.overflow = "fold"
     return table
 
 

@@ -61,7 +61,8 @@ home, the green sphere is its frame.
 ADDING = """
 ## Adding a robot
 
-One folder, two files. The tests pick it up by themselves.
+One folder here, in a checkout, and two files in it. The tests pick it up by themselves. A folder
+elsewhere serves too, by its path: `optik.Robot.load("mine/robot.toml")`.
 
 | field of `robot.toml` | meaning |
 | --- | --- |

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import inspect
+import io
 import re
 import textwrap
 from pathlib import Path
@@ -15,7 +16,9 @@ import optik
 from optik import cli
 from optik.benchmark.tables import summary_table
 from optik.cli import main
+from optik.data import data_folder
 from optik.errors import SolverError
+from optik.generate import generate
 from optik.reachability.proof import _rounded_down
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -177,3 +180,22 @@ def test_the_command_line_gives_the_default_solver_as_much_as_python_does(capsys
     solution = optik.solve(optik.Problem(robot, target))
     assert command("solve", "arm7", *there) == 1
     assert f" {solution.restarts} restarts, " in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("what", ["robots", "solvers", "problems"])
+def test_lists_cut_no_name_short(what):
+    from rich.console import Console
+
+    from optik import listing
+
+    console = Console(width=80, record=True, file=io.StringIO())
+    console.print(getattr(listing, f"{what}_table")())
+    assert "…" not in console.export_text()
+
+
+def test_the_set_in_the_readme_of_the_sets_is_made(tmp_path):
+    text = (data_folder("problems") / "README.md").read_text(encoding="utf-8")
+    (tmp_path / "mine.toml").write_text(text.split("```toml\n")[1].split("```")[0])
+    assert str(generate("mine", folder=tmp_path)) == "mine: 50 problems; written."
+    rows = optik.run([optik.load_problem_set("mine", tmp_path)], ["box-lm"], isolate=False)
+    assert rows["solved"].all()
