@@ -7,8 +7,10 @@ limits: `Result.q` is the peer's own number, and the judge counts how far it lie
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from importlib import import_module
 from types import ModuleType
+from typing import ClassVar
 
 import numpy as np
 
@@ -17,7 +19,53 @@ from optik.pose import Array, frozen
 from optik.problem import Budget, Problem, Shape
 from optik.residual import Residual
 from optik.result import Claim, Result
-from optik.solvers.base import Deadline
+from optik.solvers.base import Deadline, Solver, check_positive
+
+
+@dataclass(frozen=True, kw_only=True)
+class DifferentialIK(Solver):
+    """What mink and Pink have in common: weighted tasks, limits in a QP, one small step at a time.
+
+    Attributes:
+        position_cost: weight of a metre [cost/m].
+        orientation_cost: weight of a radian [cost/rad].
+        lm_damping: damping per squared error [1].
+        damping: damping of every joint [cost^2 s/rad].
+        posture_cost: weight of staying where the start is; none if 0 [cost/rad].
+        limit_gain: share of the way to a limit that one step may go [1].
+        step_limit: largest step of a joint [rad or m]; none if None.
+        backend: the QP solver, by qpsolvers' name.
+        primal_tolerance: how far DAQP may leave the limits; its own 1e-6 if None [rad or m].
+    """
+
+    family: ClassVar[str] = "peer"
+
+    position_cost: float = 1.0
+    orientation_cost: float = 1.0
+    lm_damping: float = 1.0
+    damping: float = 1e-6
+    posture_cost: float = 0.0
+    limit_gain: float = 1.0
+    step_limit: float | None = None
+    backend: str = "daqp"
+    primal_tolerance: float | None = None
+
+    def __post_init__(self) -> None:
+        for option in (
+            "position_cost",
+            "orientation_cost",
+            "limit_gain",
+            "step_limit",
+            "primal_tolerance",
+        ):
+            check_positive(self.name, option, getattr(self, option))
+        for option in ("lm_damping", "damping", "posture_cost"):
+            check_positive(self.name, option, getattr(self, option), zero=True)
+
+    @property
+    def uses_problem_cost(self) -> bool:
+        """See `Solver.uses_problem_cost`; a peer's answer is never taken further."""
+        return True
 
 
 def peer_module(package: str, *, solver: str) -> ModuleType:

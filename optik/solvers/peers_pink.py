@@ -21,58 +21,28 @@ from optik.problem import Budget, Problem, Shape
 from optik.residual import Residual
 from optik.result import Result
 from optik.robot import Robot
-from optik.solvers._peers import check_shape, iterate, peer_module
+from optik.solvers._peers import DifferentialIK, check_shape, iterate, peer_module
 from optik.solvers._urdf import TIP, robot_urdf
-from optik.solvers.base import Deadline, Prepared, Solver, check_positive
+from optik.solvers.base import Deadline, Prepared
 
 
 @dataclass(frozen=True, kw_only=True)
-class Pink(Solver):
-    """Pink's solve_ik, repeated.
+class Pink(DifferentialIK):
+    """Pink's solve_ik, repeated; further options as in `DifferentialIK`.
 
     Attributes:
-        position_cost: weight of a metre [cost/m].
-        orientation_cost: weight of a radian [cost/rad].
-        lm_damping: damping per squared error [1].
         damping: damping of every joint [cost^2 s/rad].
         posture_cost: weight of staying where the start is; none if 0 [cost/rad].
         limit_gain: share of the way to a limit that one step may go [1].
-        step_limit: largest step of a joint [rad or m]; none if None.
-        backend: the QP solver, by qpsolvers' name.
-        primal_tolerance: how far DAQP may leave the limits; its own 1e-6 if None [rad or m].
     """
 
     name: ClassVar[str] = "pink"
     summary: ClassVar[str] = "Pink's differential inverse kinematics, one QP a step"
-    family: ClassVar[str] = "peer"
     reference: ClassVar[str] = "Caron, De Mont-Marin, Budhiraja and others 2024"
 
-    position_cost: float = 1.0
-    orientation_cost: float = 1.0
-    lm_damping: float = 1.0
     damping: float = 1e-12
     posture_cost: float = 1e-3
     limit_gain: float = 0.5
-    step_limit: float | None = None
-    backend: str = "daqp"
-    primal_tolerance: float | None = None
-
-    def __post_init__(self) -> None:
-        for option in (
-            "position_cost",
-            "orientation_cost",
-            "limit_gain",
-            "step_limit",
-            "primal_tolerance",
-        ):
-            check_positive(self.name, option, getattr(self, option))
-        for option in ("lm_damping", "damping", "posture_cost"):
-            check_positive(self.name, option, getattr(self, option), zero=True)
-
-    @property
-    def uses_problem_cost(self) -> bool:
-        """See `Solver.uses_problem_cost`; a peer's answer is never taken further."""
-        return True
 
     def prepare(self, robot: Robot, shape: Shape, budget: Budget) -> Prepared:
         """See `Solver.prepare`."""
