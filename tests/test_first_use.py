@@ -14,7 +14,7 @@ import pytest
 
 import optik
 from optik import cli
-from optik.benchmark.tables import summary_table
+from optik.benchmark.tables import summary_table, to_terminal
 from optik.cli import main
 from optik.data import data_folder
 from optik.errors import SolverError
@@ -199,3 +199,13 @@ def test_the_set_in_the_readme_of_the_sets_is_made(tmp_path):
     assert str(generate("mine", folder=tmp_path)) == "mine: 50 problems; written."
     rows = optik.run([optik.load_problem_set("mine", tmp_path)], ["box-lm"], isolate=False)
     assert rows["solved"].all()
+
+
+def test_a_function_that_counts_nothing_wins_no_count(tmp_path):
+    path = tmp_path / "own.py"
+    path.write_text("import optik\ndef same(problem):\n    return optik.solve(problem).q, True\n")
+    frame = optik.run(["planar2_lesson"], [f"{path}:same", "box-qp"], isolate=False)
+    table = summary_table(frame)
+    assert table.rows[0]["evaluations"] is None and table.rows[1]["evaluations"] is not None
+    assert (0, "evaluations") not in table.best
+    assert "nan" not in to_terminal(table) and "None" not in to_terminal(table)

@@ -274,10 +274,19 @@ def _solver_row(rows: pd.DataFrame, solver: str) -> dict[str, Any]:
         # An answer of the wrong length, or with a NaN in it, is nowhere: its distance is infinite.
         "outside": int(rows["limit_violation"].between(0, np.inf, inclusive="neither").sum()),
     }
+    counted = bool(_counts(rows["evaluations"]))
     for column in COSTS:
+        if not counted and column != "solve_time":
+            row[column] = None
+            continue
         values = rows[column].to_numpy(float)
         row[column] = (float(np.median(values)), float(np.quantile(values, 0.95)))
     return row
+
+
+def _counts(evaluations: pd.Series[int]) -> bool:
+    """Whether a solver counts its work: a function that returns a configuration does not."""
+    return bool((evaluations > 0).any())
 
 
 def _best_cells(part: pd.DataFrame, costs: Sequence[str]) -> list[tuple[int, str]]:
@@ -285,6 +294,7 @@ def _best_cells(part: pd.DataFrame, costs: Sequence[str]) -> list[tuple[int, str
     names = solvers_of(part)
     if len(names) < 2:
         return []
+    counting = [s for s in names if _counts(part.loc[part["solver"] == s, "evaluations"])]
     solved = matrix(part, "solved").sum()
     cells: list[tuple[int, str]] = []
     top = str(solved.idxmax())
@@ -296,14 +306,17 @@ def _best_cells(part: pd.DataFrame, costs: Sequence[str]) -> list[tuple[int, str
     if "timing" in part and (part["timing"] == "parallel").any():
         costs = [c for c in costs if c != "solve_time"]
     for column in costs:
+        rivals = names if column == "solve_time" else counting
+        if len(rivals) < 2:
+            continue
         values = matrix(part, column).astype(float)
-        winner = min(names, key=lambda s: float(np.log(values[s] + 1e-12).mean()))
+        winner = min(rivals, key=lambda s: float(np.log(values[s] + 1e-12).mean()))
         if winner not in able or not np.isfinite(values.to_numpy()).all():
             continue
-        level = 1 - ALPHA / (len(names) - 1)
+        level = 1 - ALPHA / (len(rivals) - 1)
         if all(
             cost_ratio(part, winner, s, column, confidence=level, resamples=_RESAMPLES).hi < 1.0
-            for s in names
+            for s in rivals
             if s != winner
         ):
             cells.append((names.index(winner), column))
