@@ -209,3 +209,15 @@ def test_a_function_that_counts_nothing_wins_no_count(tmp_path):
     assert table.rows[0]["evaluations"] is None and table.rows[1]["evaluations"] is not None
     assert (0, "evaluations") not in table.best
     assert "nan" not in to_terminal(table) and "None" not in to_terminal(table)
+
+
+@pytest.mark.parametrize("body", ["return [0.0, 0.0]", "raise ValueError('oops')"])
+def test_a_solver_that_never_answers_does_not_stop_a_report(tmp_path, monkeypatch, body, capsys):
+    monkeypatch.chdir(tmp_path)
+    Path("own.py").write_text(f"def wrong(problem):\n    {body}\n")
+    few = optik.load_problem_set("arm7_lesson").first(5)
+    for others in (["box-lm"], ["clamped-dls"], ["box-lm", "box-qp"]):
+        folder = "-".join(others)
+        optik.run([few], ["own.py:wrong", *others], out=folder, isolate=False)
+        assert command("report", folder, "--out", f"{folder}.html") == 0
+        assert "own.py:wrong" in Path(f"{folder}.html").read_text(encoding="utf-8")

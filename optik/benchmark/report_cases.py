@@ -108,7 +108,9 @@ def choose(runs: Runs, *, count: int = 6, pair: Sequence[str] | None = None) -> 
     shown = _solvers_shown(runs, labels, notes)
     if not set(labels) <= set(shown):
         gone = ", ".join(s for s in labels if s not in shown)
-        notes.append(f"No paths are shown: {gone} cannot be built here.")
+        notes.append(
+            f"No paths are shown: {gone} cannot be built here, or gave no usable answer in the run."
+        )
         return Cases(labels, tuple(gained), tuple(lost), (), {}, tuple(notes))
     keep_lost = min(len(lost), max(1, count // 6)) if count > 1 else 0
     picked = spread(runs, gained, sets, (labels[1], labels[0]), count - keep_lost)

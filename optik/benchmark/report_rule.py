@@ -32,8 +32,8 @@ def story_pair(runs: Runs, wanted: Sequence[str] | None = None) -> tuple[str, st
         wanted: two labels, to choose them by hand.
 
     Returns:
-        The best clamped solver and the best of the others; the worst and the best solver where no
-        solver, or every one, is clamped; None where there is only one.
+        The best clamped solver and the best of the others; the worst and the best solver that
+        answered where none, or every one, is clamped; None where there is only one.
 
     Raises:
         BenchmarkError: unless `wanted` is two different labels.
@@ -54,6 +54,8 @@ def story_pair(runs: Runs, wanted: Sequence[str] | None = None) -> tuple[str, st
     others = [s for s in order if s not in clamped]
     if clamped and others:
         return clamped[0], others[0]
+    able = [s for s in order if runs.solver(s) is not None]
+    order = able if len(able) > 1 else order
     return order[-1], order[0]
 
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pandas as pd
 
 from optik.benchmark.own import as_solver
@@ -45,7 +46,13 @@ class Runs:
     solvers: dict[str, str]
 
     def solver(self, label: str) -> Solver | None:
-        """The solver behind a label; None where it cannot be built here."""
+        """The solver behind a label; None where it cannot be built here, or failed to answer.
+
+        What raised, hung or answered with no configuration in the run would do so here again.
+        """
+        rows = self.frame[self.frame["solver"] == label]
+        if (rows["claim"].fillna("") == "").any() or np.isinf(rows["limit_violation"]).any():
+            return None
         try:
             return as_solver(self.solvers[label])[0]
         except (OptikError, OSError):
