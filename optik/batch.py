@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -21,6 +21,7 @@ from optik.problem import Budget, Problem, Target, Tolerance
 from optik.residual import Residual
 from optik.result import Claim
 from optik.robot import Robot
+from optik.solvers import parse_solver
 from optik.solvers.box_lm import BoxLM
 from optik.windings import can_turn_around, nearest_windings
 
@@ -100,7 +101,7 @@ def solve_batch(
     axes: ArrayLike | None = None,
     q_init: ArrayLike | None = None,
     frame: str | None = None,
-    solver: BoxLM | None = None,
+    solver: str | BoxLM | None = None,
     tolerance: Tolerance | None = None,
     budget: Budget | None = None,
     threads: int | None = None,
@@ -115,7 +116,7 @@ def solve_batch(
         q_init: starts, shape (N, n), or (n,) for all [rad or m]; with None every row begins with
             the nearest row of the start table, the fastest choice.
         frame: the controlled frame; the robot's own if None.
-        solver: options of the method; `BoxLM()` if None.
+        solver: the method, "box-lm" with options or a `BoxLM`; `BoxLM()` if None.
         tolerance: when a target counts as reached; `Tolerance()` if None.
         budget: `iterations * (1 + restarts)` steps for each row; 200 and 24 restarts if None.
         threads: how many; every core if None.  The answers do not depend on it.
@@ -129,6 +130,8 @@ def solve_batch(
         ProblemError: for starts of the wrong shape, or a number of threads below 1.
     """
     instance(robot, Robot, "the first argument", ProblemError)
+    if isinstance(solver, str):
+        solver = cast(BoxLM, parse_solver(solver))
     solver = BoxLM() if solver is None else instance(solver, BoxLM, "solver=", SolverError)
     tolerance = Tolerance() if tolerance is None else tolerance
     instance(tolerance, Tolerance, "tolerance=", ProblemError)

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from enum import Enum
+from enum import StrEnum
 
 from optik.pose import Array
 
 
-class Claim(Enum):
-    """How a solver says it ended; each member's value is the word, `sentence` what it means."""
+class Claim(StrEnum):
+    """How a solver says it ended; each member equals and prints as its word."""
 
     CONVERGED = "converged"
     NO_PROGRESS = "no_progress"
@@ -32,8 +32,11 @@ _CLAIMS = {
 }
 
 
-class Status(Enum):
-    """The judged outcome of a solve; the same words are the kinds of a diagnosis."""
+class Status(StrEnum):
+    """The judged outcome of a solve; the same words are the kinds of a diagnosis.
+
+    Each member equals and prints as its word; `sentence` is what the word means.
+    """
 
     SOLVED = "solved"
     FALSE_STALL = "false_stall"

@@ -221,3 +221,15 @@ def test_a_solver_that_never_answers_does_not_stop_a_report(tmp_path, monkeypatc
         optik.run([few], ["own.py:wrong", *others], out=folder, isolate=False)
         assert command("report", folder, "--out", f"{folder}.html") == 0
         assert "own.py:wrong" in Path(f"{folder}.html").read_text(encoding="utf-8")
+
+
+def test_words_are_words(arm_file):
+    robot = optik.Robot.load(arm_file, frame="tool")
+    problem = optik.Problem(robot, optik.Target([0.4, 0.1, 0.2]))
+    assert optik.solve(problem).status == "singular" and f"{optik.Claim.CONVERGED}" == "converged"
+    said = optik.diagnose(problem, [0.0, 1.6]).sentence
+    assert said.startswith("The configuration has j2 0.0292 rad beyond its upper limit. ")
+    batch = optik.solve_batch(robot, [[0.4, 0.1, 0.0]], solver="box-lm:seed=1", threads=1)
+    assert batch.solved.all()
+    with pytest.raises(SolverError, match="BoxLM"):
+        optik.solve_batch(robot, [[0.4, 0.1, 0.0]], solver="box-qp")

@@ -110,8 +110,13 @@ class Told:
         if self.claim is Claim.CONVERGED:
             text = f"{self.name} claims success, which the judge does not confirm. "
         if self.verdict.limit_violation > 0.0:
+            robot, q = self.problem.robot, self.verdict.q
+            i = int(np.argmax(np.maximum(robot.lower - q, q - robot.upper)))
+            side = "lower" if q[i] < robot.lower[i] else "upper"
+            unit = "rad" if robot.joint_kinds[i] == "hinge" else "m"
             text += (
-                f"The configuration lies {self.verdict.limit_violation:.3g} outside the limits. "
+                f"The configuration has {robot.joint_names[i]} {self.verdict.limit_violation:.3g} "
+                f"{unit} beyond its {side} limit. "
             )
         return text
 
