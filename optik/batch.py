@@ -172,7 +172,8 @@ def solve_batch(
         core = solver.core(robot, problem.shape)
         weight = 1.0 if solver.rotation_weight is None else solver.rotation_weight
         asked = solver.asked(problem, rotation_weight=weight)
-        steps = budget.iterations * (1 + budget.restarts)
+        # A row's count of steps is kept in 30 bits.
+        steps = min(budget.iterations * (1 + budget.restarts), (1 << 29) - 1)
         from_table = q_init is None and solver.starts == "table" and solver.table_size > 0
         first = 1 if from_table else 0
         last = 1 if solver.starts == "given" else first + steps

@@ -123,6 +123,9 @@ def search(
         else:
             if not ranked:
                 rank_table(goal, fixed, distance)
+                # A search that goes on: the rows that earlier starts used up are no starts again.
+                for earlier in range(1, min(start, 2 * int(fixed[F_ROWS]) + 2)):
+                    place_start(earlier, fixed, distance, q, n)
                 ranked = True
             place_start(start, fixed, distance, q, n)
         code, used, visited = descend(

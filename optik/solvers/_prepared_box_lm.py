@@ -22,6 +22,9 @@ if TYPE_CHECKING:
     from optik.solvers.box_lm import BoxLM
 
 _POSTURE_STEPS = 60
+_MOST_STEPS = (1 << 29) - 1  # a count of steps is handed back in 30 bits
+_PIECE = 64  # starts between two looks at the clock: under a millisecond
+_AT_ONCE = 200_000  # steps in one call of the kernel, which nothing interrupts: under a second
 
 
 class PreparedBoxLM:
@@ -60,15 +63,17 @@ class PreparedBoxLM:
         """Solves one problem; see `optik.solvers.base.Prepared`."""
         if deadline is None and self.budget.seconds is not None:
             deadline = Deadline(self.budget.seconds)
-        path = np.empty((2 * self._steps + 2, self.core.robot.n)) if trace else self._no_trace
         numbers = self._numbers(problem)
         q = np.empty(self.core.robot.n)
-        if deadline is None:
+        paths: list[Array] = []
+        if deadline is None and self._steps <= _AT_ONCE:
+            path = np.empty((2 * self._steps + 2, self.core.robot.n)) if trace else self._no_trace
             claim, steps, starts = self._search(numbers, problem.q_init, q, path, 0, self._last)
             visited = steps + starts + 1
+            paths.append(path[:visited])
         else:
             claim, steps, starts, visited = self._slices(
-                numbers, problem.q_start, q, path, deadline
+                numbers, problem.q_start, q, paths if trace else None, deadline or Deadline(None)
             )
         if claim is not Claim.CONVERGED and not self.solver.uses_problem_cost:
             # The cost inside is another one: by the problem's own the start may be the better.
@@ -80,6 +85,7 @@ class PreparedBoxLM:
             steps, visited = steps + more, visited + extra
             if evaluate(problem, relaxed).solved:
                 q = relaxed
+                paths.append(q[None])
         q.setflags(write=False)
         return Result(
             q=q,
@@ -88,7 +94,7 @@ class PreparedBoxLM:
             iterations=steps,
             evaluations=visited,
             restarts=starts,
-            trace=frozen(path[: min(visited, len(path))]) if trace else None,
+            trace=frozen(np.concatenate(paths)) if trace else None,
         )
 
     def solve_into(
@@ -200,27 +206,38 @@ class PreparedBoxLM:
         numbers: tuple[Array, Array, Array],
         start: Array,
         q: Array,
-        path: Array,
+        paths: list[Array] | None,
         deadline: Deadline,
     ) -> tuple[Claim, int, int, int]:
-        """One start after another, with a look at the clock in between."""
+        """A few starts after another, with a look at the clock, and for Ctrl-C, in between.
+
+        A path is taken by a second, equal search, once its length is known: room for the longest
+        may be more than there is.
+        """
         best_cost = np.inf
         steps = number = visited = 0
+        piece = 1
         trial = np.empty_like(q)
         while True:
-            claim, used, _ = self._search(
-                numbers, start, trial, path[visited:], number, number + 1, self._steps - steps
-            )
+            left = min(self._steps - steps, _MOST_STEPS)
+            piece = min(piece, _PIECE, self._last - number)
+            search, numbered = (numbers, start, trial), (number, number + piece, left)
+            claim, used, starts = self._search(*search, self._no_trace, *numbered)
+            if paths is not None:
+                paths.append(np.empty((used + starts + 1, len(q))))
+                self._search(*search, paths[-1], *numbered)
             steps += used
-            visited += used + 1
+            visited += used + starts + 1
             if self._values[0] < best_cost or claim is Claim.CONVERGED or number == 0:
                 q[:] = trial
                 best_cost = float(self._values[0])
+            number += starts
             if claim is not Claim.NO_PROGRESS or number + 1 >= self._last:
                 return claim, steps, number, visited
             if deadline.expired():
                 return Claim.TIME_LIMIT, steps, number, visited
             number += 1
+            piece = number  # twice as many as so far: each piece looks through the table anew
 
 
 _TOLERANCE = Tolerance()
