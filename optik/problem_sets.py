@@ -17,6 +17,7 @@ from typing import Literal
 import msgspec
 import numpy as np
 
+from optik.checks import LARGEST
 from optik.data import data_folder, field_line, is_file, read_toml
 from optik.errors import OptikError, ProblemSetError, unknown_name
 from optik.pose import Array, frozen
@@ -262,8 +263,7 @@ def read_columns(path: Path, content: bytes, spec: SetFile, robot: Robot) -> dic
         ProblemSetError: for a missing or unknown column, or a field that cannot be a target;
             names the file, the line and the column.
     """
-    lines = csv.reader(content.decode("utf-8").splitlines())
-    header = next(lines, [])
+    header, rows = _table(path, content)
     expected = expected_columns(spec, robot)
     witness = joint_columns("witness", robot)
     wanted = expected + (list(witness) if any(c in header for c in witness) else [])
@@ -271,15 +271,21 @@ def read_columns(path: Path, content: bytes, spec: SetFile, robot: Robot) -> dic
     extra = [c for c in header if c not in (*expected, *witness, "pool_index")]
     if missing or extra:
         raise ProblemSetError(f"{path}, line 1: missing columns {missing}, unknown columns {extra}")
-    rows = list(lines)
+    if len(set(header)) < len(header):
+        raise ProblemSetError(f"{path}, line 1: a column stands there twice: {', '.join(header)}")
     try:
         table = np.array([[float(v) for v in row] for row in rows]).reshape(len(rows), len(header))
-        sound = bool(np.isfinite(table).all())
+        sound = bool((np.abs(table) <= LARGEST).all())
+        # Python reads "1_0" and digits of other scripts as numbers; nobody means them.
+        sound &= all(v.isascii() and "_" not in v for row in rows for v in row)
     except ValueError:
         sound = False
     if not sound:
         raise _broken_row(path, header, rows)
     part = {c: table[:, i] for i, c in enumerate(header)}
+    ids = part["id"]
+    if (ids < 0).any() or (ids % 1 != 0).any() or len(np.unique(ids)) < len(ids):
+        raise ProblemSetError(f"{path}, column 'id': needs whole numbers from 0, each once")
     for columns, low, high in (
         (QUATERNION_COLUMNS, 1.0 - 1e-3, 1.0 + 1e-3),
         (AXIS_COLUMNS[:3], 1e-9, np.inf),
@@ -295,6 +301,18 @@ def read_columns(path: Path, content: bytes, spec: SetFile, robot: Robot) -> dic
     return part
 
 
+def _table(path: Path, content: bytes) -> tuple[list[str], list[list[str]]]:
+    """Header and rows of a CSV in UTF-8, with or without a byte order mark."""
+    try:
+        lines = list(csv.reader(content.decode("utf-8-sig").splitlines()))
+    except UnicodeDecodeError as error:
+        line = content[: error.start].count(b"\n") + 1
+        raise ProblemSetError(f"{path}, line {line}: is not UTF-8, at byte {error.start}") from None
+    except csv.Error as error:
+        raise ProblemSetError(f"{path}: is no table of comma-separated values: {error}") from None
+    return (lines[0], lines[1:]) if lines else ([], [])
+
+
 def _broken_row(path: Path, header: list[str], rows: list[list[str]]) -> ProblemSetError:
     """The error for the first field that is no finite number, or the first row of wrong length."""
     for number, row in enumerate(rows, start=2):
@@ -304,7 +322,13 @@ def _broken_row(path: Path, header: list[str], rows: list[list[str]]) -> Problem
             )
         for column, text in zip(header, row, strict=True):
             try:
-                problem = "" if np.isfinite(float(text)) else "is not finite"
+                plain = text.isascii() and "_" not in text
+                value = float(text) if plain else np.nan
+                problem = "is not a number" if not plain else "is not finite"
+                if abs(value) <= LARGEST:
+                    problem = ""
+                elif np.isfinite(value):
+                    problem = f"is beyond {LARGEST:g}"
             except ValueError:
                 problem = "is not a number"
             if problem:

@@ -74,8 +74,8 @@ def test_budgets_beyond_the_kernels_counters(near, far):
     result = prepared(far, deadline=Deadline(1.0, Clock(0.01)))
     assert result.status.value == "time_limit"
     assert 0 < result.iterations < 10**5
-    batch = solve_batch(near.robot, [near.targets[0].position], solver=BoxLM(kernel="general", table_size=60),
-                        budget=most)  # fmt: skip
+    general = BoxLM(kernel="general", table_size=60)
+    batch = solve_batch(near.robot, [near.targets[0].position], solver=general, budget=most)
     assert batch.solved.all()
     assert 0 <= batch.restarts[0] < 1000
 
