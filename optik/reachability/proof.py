@@ -17,6 +17,7 @@ from optik.reachability.relaxation import Stage, build, stages
 from optik.reachability.replay import replay
 
 Kind = Literal["boxes", "relaxation", "orientation"]
+KINDS: tuple[Kind, ...] = ("boxes", "relaxation", "orientation")
 FORMAT = "optik-proof/1"
 
 
@@ -80,11 +81,19 @@ class Proof:
         in float64 with 1e-9 m taken off every bound (boxes.py).  No solver is involved.
 
         Returns:
-            Whether what the proof claims follows.
+            Whether what the proof claims follows; False for fields that are no proof's at all.
         """
+        try:
+            return self._holds()
+        except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError):
+            return False
+
+    def _holds(self) -> bool:
         tolerance = self.problem.tolerance
         if not (
-            self.position_tolerance == tolerance.position
+            self.kind in KINDS
+            and type(self.target) is int
+            and self.position_tolerance == tolerance.position
             and self.rotation_tolerance == tolerance.rotation
             and 0 <= self.target < len(self.problem.targets)
             and self.bound > self.position_tolerance
@@ -95,6 +104,7 @@ class Proof:
             return False
         if self.kind == "boxes":
             usable = goal.position_only and math.isfinite(self.bound)
+            usable = usable and self.stages == () and self.leaves == ()
             return usable and replay(path, goal, self.tree) >= self.bound
         paths = leaf_paths(path, self.tree)
         if paths is None or not len(paths) == len(self.stages) == len(self.leaves):
@@ -149,12 +159,10 @@ class Proof:
             ProblemError: if the data are not of this format.
         """
         try:
-            if data["format"] != FORMAT or data["kind"] not in (
-                "boxes",
-                "relaxation",
-                "orientation",
-            ):
+            if data["format"] != FORMAT or data["kind"] not in KINDS:
                 raise ValueError(f"format {data['format']!r}, kind {data['kind']!r}")
+            if not 0 <= data["target"] < len(problem.targets):
+                raise ValueError(f"the problem has no target {data['target']!r}")
             return cls(
                 problem=problem,
                 target=int(data["target"]),
@@ -174,7 +182,7 @@ class Proof:
                     for m in data["leaves"]
                 ),
             )
-        except (KeyError, TypeError, ValueError) as error:
+        except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
             raise ProblemError(
                 f"this is not a proof as Proof.to_dict writes it ({FORMAT}): {error!r}"
             ) from None
