@@ -75,6 +75,7 @@ def main() -> None:
     add(sets(robots, 40 if quick else None))
     add(times(robots, timed, quick))
     add(breakdown(robots[0], timed))
+    add(loading())
     add(posture(robots, 10 if quick else 200))
     add(scaling(robots[0], 500 if quick else 20_000))
     add(peers(robots, 5 if quick else 60, workers=not quick))
@@ -242,6 +243,24 @@ def times(robots: Sequence[str], count: int, quick: bool) -> Section:
         "`optik.solve` is the whole call: found, judged by MuJoCo, `Solution` built. Ratios divide "
         f"the mean of `optik.solve(problem, solver='{BASELINE}')` (NumPy on MuJoCo, 200 iterations).",
     )
+
+
+def loading() -> Section:
+    """What it takes to load a robot and a problem set, digest and checks included."""
+    work: dict[str, Callable[[], object]] = {
+        "robot panda": lambda: optik.Robot.load("panda"),
+        "robot g1": lambda: optik.Robot.load("g1"),
+        "problem set panda_reachable, 1000 problems": lambda: optik.load_problem_set(
+            "panda_reachable"
+        ),
+    }
+    rows = []
+    for what, load in work.items():
+        load()
+        rows.append(
+            {"loaded": what, "median, ms": 1e3 * float(np.median([wall(load) for _ in range(9)]))}
+        )
+    return "Loading", pd.DataFrame(rows), "Wall time, files in the system's cache."
 
 
 def breakdown(name: str, count: int) -> Section:
@@ -518,7 +537,10 @@ def _array(array: np.ndarray | None) -> np.ndarray | None:
 
 def text_of(section: Section) -> str:
     title, frame, note = section
-    body = tabulate(frame, headers="keys", tablefmt="pipe", showindex=False, floatfmt=".4g")
+    body = tabulate(
+        frame.astype(object).where(frame.notna(), None),  # a missing number is left blank
+        headers="keys", tablefmt="pipe", showindex=False, floatfmt=".4g",
+    )  # fmt: skip
     return f"## {title}\n\n{body}\n\n{note}\n"
 
 
