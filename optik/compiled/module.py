@@ -157,7 +157,10 @@ def cache_folder() -> Path:
     chosen = os.environ.get("OPTIK_CACHE_DIR")
     if chosen:
         return Path(chosen)
-    home = Path.home()
+    try:
+        home = Path.home()
+    except RuntimeError:  # no HOME and no such user: a folder that cannot be made, so no cache
+        return Path(os.devnull) / "optik"
     if platform.system() == "Windows":
         return Path(os.environ.get("LOCALAPPDATA", home / "AppData" / "Local")) / "optik" / "cache"
     if platform.system() == "Darwin":

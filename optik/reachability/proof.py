@@ -218,6 +218,8 @@ def leaf_paths(path: Path, tree: Tree) -> list[Path] | None:
 
 def _rounded_down(metres: float) -> str:
     """A bound to four figures, never more than what is proved."""
+    if not 0.0 < metres < math.inf:  # no proof has such a bound, but it can still be written down
+        return f"{metres} m"
     digits = 3 - math.floor(math.log10(metres))
     down = math.floor(metres * 10.0**digits) / 10.0**digits
     return f"{down:.4g} m" if down >= 1.0 else f"{1e3 * down:.4g} mm"
