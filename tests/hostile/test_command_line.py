@@ -1,4 +1,4 @@
-"""The command line under wrong input: exit codes 0, 1 and 2, one valid JSON object, no traceback."""
+"""The command line and wrong input: exit codes 0, 1, 2, one JSON object, no traceback."""
 
 from __future__ import annotations
 
