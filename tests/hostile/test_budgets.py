@@ -113,7 +113,6 @@ def test_a_time_limit_that_does_not_bind_changes_nothing(arm7):
         assert (one.restarts, one.iterations) == (other.restarts, other.iterations)
 
 
-@pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="needs a timer signal")
 def test_a_hopeless_search_can_be_interrupted(far):
     class Enough(BaseException):
         pass
