@@ -16,6 +16,7 @@ import pickle
 import queue
 import threading
 import time
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Executor, Future, ThreadPoolExecutor, wait
 from contextlib import AbstractContextManager, contextmanager
@@ -35,7 +36,7 @@ _SMALLEST, _SMALLEST_BULK, _LARGEST = 8, 2000, 20_000
 _LOCAL = threading.local()
 
 
-class Crew:
+class Crew(ABC):
     """Does solves by number and hands back blocks of rows as they come.
 
     Attributes:
@@ -45,9 +46,9 @@ class Crew:
     def __init__(self) -> None:
         self.threads: dict[str, int] = {}
 
+    @abstractmethod
     def work(self, ranges: Iterator[range]) -> Iterator[Block]:
         """Does all of the solves, in chunks."""
-        raise NotImplementedError
 
 
 class Here(Crew):
