@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from functools import cache
 from typing import ClassVar
 
-import mujoco
 import numpy as np
 import pytest
+from arms import planar_arm
 from made_problems import reachable_problem
 
 from optik.errors import SolverError, UnknownNameError
@@ -219,18 +219,5 @@ def test_best_is_kept_and_equal_inputs_give_equal_answers() -> None:
 
 
 def straight_arm(links: tuple[float, ...] = (0.4, 0.3, 0.2), *, limited: bool = True) -> Robot:
-    text, end, offset = "", "", 0.0
-    limits = 'limited="true" range="-3 3"' if limited else 'limited="false"'
-    for i, length in enumerate(links):
-        text += (
-            f'<body pos="{offset} 0 0"><joint name="j{i + 1}" axis="0 0 1" {limits}/>'
-            f'<geom size="0.01"/>'
-        )
-        end, offset = end + "</body>", length
-    return Robot.load(
-        mujoco.MjModel.from_xml_string(
-            '<mujoco><compiler angle="radian"/><worldbody>'
-            f'{text}<site name="tip" pos="{offset} 0 0"/>{end}</worldbody></mujoco>'
-        ),
-        frame="tip",
-    )
+    one = (-3, 3) if limited else (-np.inf, np.inf)
+    return planar_arm([one] * len(links), links)
