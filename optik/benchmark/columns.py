@@ -22,7 +22,7 @@ FIELDS: tuple[tuple[str, str, str], ...] = (
     ("solver", "string", "NAME[:option=value,...]"),
     ("start", "string", "home, mid or given"),
     ("repeat", "int64", "0 for the first time"),
-    ("seed", "int64", "of the restarts: the run's seed plus the repeat"),
+    ("seed", "int64", "of the restarts: `optik.solve(problem, seed=...)` finds the same answer"),
     ("solved", "bool", "what MuJoCo says"),
     ("claim", "string", "what the solver says; empty if it never answered"),
     ("false_claim", "bool", "claimed to have converged, and has not solved"),

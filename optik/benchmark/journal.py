@@ -50,8 +50,9 @@ def read_run(folder: str | Path) -> pd.DataFrame:
 
 
 def with_attributes(frame: pd.DataFrame, settings: dict[str, Any]) -> pd.DataFrame:
-    """Hangs the seeds of the problem sets on a frame, for the footer of its tables."""
+    """Hangs the seeds of the run and its problem sets on a frame, for the footer of its tables."""
     sets = settings.get("sets", {})
+    frame.attrs["seed"] = settings.get("seed")
     frame.attrs["set_seeds"] = {name: found["seed"] for name, found in sets.items()}
     return frame
 

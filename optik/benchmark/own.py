@@ -102,6 +102,13 @@ def seeded(solver: Solver, budget: Budget, seed: int) -> Solver:
     return Restarts(solver=solver, seed=seed)
 
 
+def drawn_for_each(solver: Solver, budget: Budget) -> bool:
+    """Whether the restarts are drawn around the solver, afresh for each problem."""
+    from optik.solvers.restarts import Restarts
+
+    return isinstance(solver, Restarts) or (budget.restarts > 0 and not solver.restarts_itself)
+
+
 def portable(value: object) -> bytes:
     """Pickles solvers and sets so that another process can load them.
 

@@ -19,11 +19,13 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from optik.benchmark.columns import budget_text, posture_text
-from optik.benchmark.own import as_solver
+from optik.benchmark.own import as_solver, drawn_for_each
 from optik.errors import BenchmarkError
 from optik.problem import Budget, Posture
 from optik.problem_sets import STARTS, ProblemSet, Start, load_problem_set
 from optik.solvers import Solver
+
+_SEEDS_APART = 1_000_003  # between the seeds of two problems: further than any run has repeats
 
 
 class Job(NamedTuple):
@@ -64,6 +66,16 @@ class Plan:
         repeat, problem = divmod(rest, self.offsets[-1])
         place = bisect_right(self.offsets, problem) - 1
         return Job(place, problem - self.offsets[place], solver, repeat)
+
+    def seed_of(self, job: Job) -> int:
+        """The seed of a solve's restarts: `optik.solve(problem, seed=...)` finds the same answer.
+
+        Restarts around a solver are drawn anew for every problem, so that one lucky draw does not
+        count for a whole set.  A solver that makes its own starts is built once for a set.
+        """
+        seed = self.seed + job.repeat
+        own = drawn_for_each(self.solvers[job.solver], self.budget)
+        return seed + _SEEDS_APART * job.problem if own else seed
 
     def in_turn(self, numbers: Sequence[int]) -> list[int]:
         """The numbers in the order in which they are worked: the first solver rotates."""

@@ -58,12 +58,13 @@ class Runs:
         except (OptikError, OSError):
             return None
 
-    def seed(self, group: str, index: int) -> int:
-        """The seed of the restarts on one target."""
+    def seed(self, group: str, index: int, label: str) -> int:
+        """The seed of a solver's restarts on one target."""
         if "seed" not in self.frame:
             return 0
         frame = self.frame
         rows = frame[(frame["problem_set"] == group) & (frame["problem"] == index)]
+        rows = rows[rows["solver"] == label]
         return int(rows["seed"].iloc[0])
 
 

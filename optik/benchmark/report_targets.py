@@ -59,4 +59,4 @@ def traced(runs: Runs, key: Key, problem: Problem, label: str) -> Trace:
     """A solver on one target, under the run's budget and seed, with its path kept."""
     solver = runs.solver(label)
     assert solver is not None
-    return trace(problem, solver, budget=runs.budget, seed=runs.seed(*key))
+    return trace(problem, solver, budget=runs.budget, seed=runs.seed(*key, label))

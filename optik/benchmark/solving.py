@@ -14,7 +14,7 @@ import numpy as np
 from threadpoolctl import threadpool_limits
 
 from optik.benchmark.columns import Row, budget_text, one_line, posture_text
-from optik.benchmark.own import seeded
+from optik.benchmark.own import drawn_for_each, seeded
 from optik.benchmark.phases import SETTING_UP, SOLVING, WARMING_UP
 from optik.benchmark.plan import Plan
 from optik.evaluation import Evaluation, evaluate
@@ -53,14 +53,18 @@ class Bench:
         built, setup_time, fresh = self.prepared(number)
         if isinstance(built, str):
             return self.failed(number, built, 0.0)
+        job = self.plan.job(number)
+        each = drawn_for_each(self.plan.solvers[job.solver], self.plan.budget)
+        drawn: dict[str, Any] = {"seed": self.plan.seed_of(job)} if each else {}
         began = time.perf_counter()
         try:
             if fresh:
                 self.mark(number, WARMING_UP)
-                built(problem)  # thrown away: caches, lazy imports and compilation are not a solve
+                # Thrown away: caches, lazy imports and compilation are not a solve.
+                built(problem, **drawn)
             self.mark(number, SOLVING)
             began = time.perf_counter()
-            result = built(problem)
+            result = built(problem, **drawn)
             solve_time = time.perf_counter() - began
             measured = judged(problem, result)
         except BaseException as error:
@@ -118,12 +122,13 @@ class Bench:
         self, number: int, measured: tuple[Any, ...], setup_time: float, solve_time: float
     ) -> Row:
         plan = self.plan
-        place, problem, k, repeat = plan.job(number)
+        job = plan.job(number)
+        place, problem, k, repeat = job
         *head, judge_time, message, q = measured
         name, robot, stratum = self._heads[place]
         return (
             name, problem, robot, stratum, plan.names[k], self._starts[place], repeat,
-            plan.seed + repeat, *head, setup_time, solve_time, judge_time, plan.timing, message, q,
+            plan.seed_of(job), *head, setup_time, solve_time, judge_time, plan.timing, message, q,
             *self._tails[place],
         )  # fmt: skip
 

@@ -241,8 +241,8 @@ def footer(frame: pd.DataFrame) -> str:
     if seeds:
         parts.append(f"seed of the targets {_values(pd.Series(list(seeds.values())))}")
     restarts = "budget" in frame and frame["budget"].str.contains("restart").any()
-    if "seed" in frame and restarts and (values := _values(frame["seed"].dropna())):
-        parts.append(f"seed of the restarts {values}")
+    if restarts and frame.attrs.get("seed") is not None:
+        parts.append(f"seed of the restarts {frame.attrs['seed']}")
     if "timing" in frame:
         modes = set(frame["timing"].unique())
         if "parallel" in modes:

@@ -197,7 +197,9 @@ def test_the_footer_holds_the_conditions():
     ):
         assert part in said
     assert "seed" not in said
-    restarted = footer(rows_of({"a": HALF}, budget="200 iterations, 3 restarts", seed=4))
+    drawn = rows_of({"a": HALF}, budget="200 iterations, 3 restarts")
+    drawn.attrs["seed"] = 4
+    restarted = footer(drawn)
     assert "3 restarts" in restarted and "seed of the restarts 4" in restarted
     frame = rows_of({"a": HALF})
     frame.attrs["set_seeds"] = {"set_a": 7}
