@@ -70,12 +70,12 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--quick", action="store_true", help="two robots, 8 problems a stratum")
+    parser.add_argument("--quick", action="store_true", help="two robots, 4 problems a stratum")
     parser.add_argument("--full", action="store_true", help="every problem of every set")
     parser.add_argument("--count", type=int, default=200, help="problems a stratum")
     options = parser.parse_args()
     robots = ("panda", "so101") if options.quick else ROBOTS
-    count = 8 if options.quick else None if options.full else options.count
+    count = 4 if options.quick else None if options.full else options.count
     runs = Path(tempfile.mkdtemp()) if options.quick else RUNS / str(count or "full")
     sets = [_cut(f"{robot}_{stratum}", count) for robot in robots for stratum in STRATA]
     single = optik.run(

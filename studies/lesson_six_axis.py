@@ -163,12 +163,16 @@ def planar_tip(q: np.ndarray) -> np.ndarray:
     )
 
 
-def newton(start: Any, target: Any, steps: int) -> list[tuple[np.ndarray, float]]:
-    """Pseudo-inverse steps on the two-link arm: every q and its error."""
+def newton(
+    start: Any, target: Any, steps: int, *, until: float = 0.0
+) -> list[tuple[np.ndarray, float]]:
+    """Pseudo-inverse steps on the two-link arm: every q and its error, up to the first below `until`."""
     q, path = np.array(start, dtype=float), []
     for _ in range(steps + 1):
         e = np.array(target) - planar_tip(q)
         path.append((q, float(np.linalg.norm(e))))
+        if path[-1][1] < until:
+            break
         q = q + np.linalg.pinv(planar_jacobian(q)) @ e
     return path
 
@@ -313,8 +317,8 @@ def _far_branches() -> list[int]:
     both = two_link((0.6, 0.3), lengths=LENGTHS).branches
     counts = [0, 0]  # nearer to q-, found q+; nearer to q+, found q-
     for start in np.random.default_rng(0).uniform(-3, 3, (400, 2)):
-        q, error = newton(start, (0.6, 0.3), 200)[-1]
-        if error > 1e-9:
+        q, error = newton(start, (0.6, 0.3), 200, until=1e-9)[-1]
+        if error >= 1e-9:
             continue
         found = int(np.argmin([wrapped(q - b) for b in both]))
         near = int(np.argmin([wrapped(start - b) for b in both]))

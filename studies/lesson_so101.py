@@ -46,7 +46,7 @@ SWEEP = {
 
 def main() -> None:
     quick = lesson.arguments(__doc__).quick
-    count = 60 if quick else COUNT
+    count = 30 if quick else COUNT
     found = measured(count)
     tables = [
         lesson.agreement_table(
