@@ -120,6 +120,22 @@ def pose_rows(
         cost = 0.5 * angle * angle
     w[at + 3], w[at + 4], w[at + 5] = x, y, z
     if masked:
+        # A part of the logarithm has no shortcut (optik.residual): its Jacobian is J_right^-1 J_r,
+        #     J_right^-1 v = v + r x v / 2 + f r x (r x v),
+        #     f = (1 - a (1 + cos a) / (2 sin a)) / a^2,    a = |r|
+        square = x * x + y * y + z * z
+        f = 1.0 / 12.0 + square / 720.0
+        if square > 1e-8:
+            # Half the cotangent of a / 2, in the form that has no small difference.
+            half = 0.5 * (1.0 + cosine) / sine if cosine > 0.0 else 0.5 * sine / (1.0 - cosine)
+            f = (1.0 - angle * half) / square
+        jr = at + FRAME_HEAD + 3 * n
+        for j in range(n):
+            a, b, c = w[jr + j], w[jr + n + j], w[jr + 2 * n + j]
+            u, v, t = y * c - z * b, z * a - x * c, x * b - y * a
+            w[jr + j] = a + 0.5 * u + f * (y * t - z * v)
+            w[jr + n + j] = b + 0.5 * v + f * (z * u - x * t)
+            w[jr + 2 * n + j] = c + 0.5 * t + f * (x * v - y * u)
         square = 0.0
         for row in range(3, 6):
             if target_field(fixed, k, 4 + row) == 0:
