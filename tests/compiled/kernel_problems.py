@@ -208,8 +208,12 @@ def _linearized(problem: Problem, q: Array, kind: ResidualKind):
     return residual.evaluate(q, jacobian=True)
 
 
-def core_of(robot: Robot, problem: Problem, kind: ResidualKind, *, folded: bool, **numbers) -> Core:
+@cache
+def core_of(
+    robot: Robot, parts: tuple[Part, ...], kind: ResidualKind, *, folded: bool, **numbers: float
+) -> Core:
     """A kernel with no start table and the given numbers of the method."""
+    problem = made(robot, parts, robot.q_nominal, np.random.default_rng(0))
     settings = Settings(table_size=0, log=kind == "log", **numbers)
     return Core(robot, problem.shape, settings, folded=folded)
 
