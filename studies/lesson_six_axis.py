@@ -3,7 +3,8 @@
     python studies/lesson_six_axis.py [--quick]
 
 H1 to H5 of its lab, the q2 sweep next to a singularity, the 60 far starts with their outcomes, the
-stall that it calls a singularity, the worked Newton steps and the numeric exercises.  Then the same
+stall that it calls a singularity; its worked examples and exercises on the two-link arm are answered
+in lesson_six_axis_planar.py.  Then the same
 far starts with the lab's frame error mended (its rotation error is in the body's axes, its Jacobian
 in the world's), and with solvers that do not stall so easily.
 
@@ -19,6 +20,15 @@ from typing import Any
 
 import lesson
 import numpy as np
+from lesson_six_axis_planar import (
+    LENGTHS,
+    answers_table,
+    exercises,
+    planar_jacobian,
+    planar_tip,
+    worked_examples,
+    wrapped,
+)
 
 import optik
 from optik.benchmark.tables import Table
@@ -29,7 +39,6 @@ from optik.pose import rotation_vector
 TARGET = np.array([0.3, 0.5, -0.2, 0.1, 0.4, -0.3])
 FAR = np.array([2.5, -1.0, 0.5, -0.5, 1.0, -1.0])
 STARTS = Path(__file__).with_name("lesson_six_axis_starts.csv")
-LENGTHS = (0.5, 0.5)
 DIFFERENCE = 1e-6  # the lab's forward difference
 VARIANTS = {
     # name: (rotation error, axes of the rotation error, step cap, Jacobian)
@@ -55,6 +64,7 @@ def main() -> None:
         ),
         variants_table(count),
         stall_table(),
+        answers_table(found),
         claims(found),
     ]
     lesson.finish(
@@ -78,11 +88,6 @@ def starts() -> tuple[np.ndarray, np.ndarray]:
     near = [v for r, v in zip(rows, values, strict=True) if r["kind"] == "h2"]
     far = [v for r, v in zip(rows, values, strict=True) if r["kind"] == "far"]
     return np.array(near[0]), np.array(far)
-
-
-def wrapped(d: np.ndarray) -> float:
-    """Distance in joint space modulo whole turns [rad]."""
-    return float(np.linalg.norm(np.remainder(d + np.pi, 2 * np.pi) - np.pi))
 
 
 def dls(
@@ -147,34 +152,6 @@ def outcomes(count: int, variant: str) -> dict[str, Any]:
             other += 1
             distances.append(wrapped(q - TARGET))
     return {"same": same, "other": other, "stalled": stalled, "distances": distances}
-
-
-def planar_jacobian(q: np.ndarray) -> np.ndarray:
-    """Position Jacobian of the two-link arm with links of 0.5 m, shape (2, 2)."""
-    a, b = LENGTHS
-    s1, s12, c1, c12 = np.sin(q[0]), np.sin(q[0] + q[1]), np.cos(q[0]), np.cos(q[0] + q[1])
-    return np.array([[-a * s1 - b * s12, -b * s12], [a * c1 + b * c12, b * c12]])
-
-
-def planar_tip(q: np.ndarray) -> np.ndarray:
-    a, b = LENGTHS
-    return np.array(
-        [a * np.cos(q[0]) + b * np.cos(q[0] + q[1]), a * np.sin(q[0]) + b * np.sin(q[0] + q[1])]
-    )
-
-
-def newton(
-    start: Any, target: Any, steps: int, *, until: float = 0.0
-) -> list[tuple[np.ndarray, float]]:
-    """Pseudo-inverse steps on the two-link arm: every q and its error, up to the first below `until`."""
-    q, path = np.array(start, dtype=float), []
-    for _ in range(steps + 1):
-        e = np.array(target) - planar_tip(q)
-        path.append((q, float(np.linalg.norm(e))))
-        if path[-1][1] < until:
-            break
-        q = q + np.linalg.pinv(planar_jacobian(q)) @ e
-    return path
 
 
 def measured(count: int = 60) -> dict[str, Any]:
@@ -254,87 +231,6 @@ def stall() -> dict[str, Any]:
         "break3_stall: |J^T e|": float(np.linalg.norm(J.T @ e)),
         "break3_stall: rank": int((sigma > 1e-8 * sigma[0]).sum()),
         "break3_stall: 2000 iterations leave 4.16e-2": float(np.linalg.norm(gap)),
-    }
-
-
-def worked_examples() -> dict[str, Any]:
-    target = (0.6, 0.3)
-    first = newton((np.pi / 4, np.pi / 4), target, 60)
-    second = newton((2.5, -1.0), target, 9)
-    found: dict[str, Any] = {
-        "WE-L.3.b: q1": first[1][0],
-        "WE-L.3.b: errors": [first[0][1], first[1][1]],
-        "SE8: final branch": _turned(first[-1][0]),
-        "WE-L.3.c: iterates": [second[1][0], second[2][0]],
-        "WE-L.3.c: errors": [error for _, error in second[:5]],
-        "WE-L.3.c: [step, final error]": [
-            next(k for k, (_, error) in enumerate(second) if error < 1e-12),
-            second[9][1],
-        ],
-        "WE-L.3.c: final": _turned(second[9][0]),
-        "WE-L.3.c: 47/400 and 59/400; 'a quarter to a third of converging seeds'": _far_branches(),
-    }
-    J = planar_jacobian(np.array([np.pi / 4, np.pi / 2]))
-    sigma = np.linalg.svd(J, compute_uv=False)
-    found["WE-L.4.b: [s1,s2,cond,1/smin,dls gain]"] = [
-        *sigma,
-        sigma[0] / sigma[1],
-        1 / sigma[1],
-        sigma[1] / (sigma[1] ** 2 + 0.01),
-    ]
-    near = float(np.linalg.svd(planar_jacobian(np.array([0.0, 0.1])), compute_uv=False)[-1])
-    found["WE-L.4.b: q2=0.1[smin,1/smin,dls]"] = [near, 1 / near, near / (near**2 + 0.01)]
-    e = np.array([0.1, 0.2])
-    lams = (0.1, 0.05, 0.025)
-    gaps = [
-        float(
-            np.linalg.norm(
-                np.linalg.pinv(J) @ e - J.T @ np.linalg.solve(J @ J.T + lam**2 * np.eye(2), e)
-            )
-        )
-        for lam in lams
-    ]
-    found["WE-L.4.d: gaps"] = gaps
-    found["WE-L.4.d: ratios"] = [gaps[0] / gaps[1], gaps[1] / gaps[2]]
-    found["WE-L.4.d: gap/lam^2"] = [g / lam**2 for g, lam in zip(gaps, lams, strict=True)]
-    # The limit of gap / lambda^2 is |J^-1 (J J^T)^-1 e|, a vector's length, not one gain.
-    found["WE-L.4.d: claim: coefficient approaches 1/sigma_min"] = float(
-        np.linalg.norm(np.linalg.solve(J, np.linalg.solve(J @ J.T, e)))
-    )
-    found["checkpoint3b: claim: 100 pinv iterations from (0,0) to (0.6,0.3) leave q unchanged"] = (
-        newton((0.0, 0.0), target, 100)[-1][0]
-    )
-    return found
-
-
-def _turned(q: np.ndarray) -> np.ndarray:
-    """The same configuration with angles in [-pi, pi)."""
-    return np.remainder(q + np.pi, 2 * np.pi) - np.pi
-
-
-def _far_branches() -> list[int]:
-    """Of 400 starts, how many nearer to one branch converge to the other; default_rng(0)."""
-    both = two_link((0.6, 0.3), lengths=LENGTHS).branches
-    counts = [0, 0]  # nearer to q-, found q+; nearer to q+, found q-
-    for start in np.random.default_rng(0).uniform(-3, 3, (400, 2)):
-        q, error = newton(start, (0.6, 0.3), 200, until=1e-9)[-1]
-        if error >= 1e-9:
-            continue
-        found = int(np.argmin([wrapped(q - b) for b in both]))
-        near = int(np.argmin([wrapped(start - b) for b in both]))
-        if found != near:
-            counts[found] += 1
-    return counts
-
-
-def exercises() -> dict[str, Any]:
-    J = planar_jacobian(np.array([np.pi / 4, np.pi / 2]))
-    K = planar_jacobian(np.array([0.0, np.pi / 3]))
-    return {
-        "exercises: E1": two_link((0.5, 0.2), lengths=(0.4, 0.4)).branches,
-        "exercises: E3": np.linalg.solve(J, [0.1, 0.2]),
-        "exercises: E4": float(np.sqrt(np.linalg.det(K @ K.T))),
-        "exercises: E5": 0.01 / (0.01**2 + 0.1**2),
     }
 
 

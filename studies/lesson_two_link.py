@@ -60,6 +60,7 @@ def main() -> None:
         boundary_table(),
         jump_table(),
         table,
+        exercises_table(found),
         lesson.claims_table(
             [
                 (
@@ -259,6 +260,47 @@ def boundary_table() -> Table:
         ["links [m]", "target [m]", "where", "answer", "(q1, q2) [deg]", "distance [m]"],
         rows,
         "At the shoulder with equal links every q1 is a solution: the row shows the one with q1 = 0.",
+    )
+
+
+def exercises_table(found: dict[str, Any]) -> Table:
+    """The two exercises: the reachable stall, and one damped step of a diagonal model."""
+    arm, target = Arm(), (2.5, 0.0)
+    e, J = arm.at(np.zeros(2), target)
+    outcome, exact = iterate((0.0, 0.0), target, 0.2), two_link(target, lengths=LENGTHS)
+    step = np.asarray(found["exercise2: delta"])
+    left = np.asarray(found["exercise2: residual"])
+    plain = np.linalg.solve(np.diag([2.0, 1.0]), [1.0, -2.0])
+
+    def pair(values: Any) -> str:
+        return "(" + ", ".join(f"{v:.6g}" for v in np.round(values, 12) + 0.0) + ")"
+
+    return lesson.text_table(
+        "exercises",
+        "Its exercises",
+        ["exercise", "answer"],
+        [
+            (
+                "1: start (0, 0), target (2.5, 0): e and J^T e",
+                f"{pair(e)} m and {pair(J.T @ e)}: no step for any lambda, {outcome.status}",
+            ),
+            (
+                "1: is the target unreachable?",
+                "no: "
+                + "  ".join(pair(q) for q in np.degrees(exact.branches))
+                + " degrees reach it",
+            ),
+            (
+                "2: J = diag(2, 1), e = (1, -2), lambda 0.5: the raw damped update",
+                f"{pair(step)} rad moves the tip by {pair(np.diag([2.0, 1.0]) @ step)} m and leaves "
+                f"{pair(left)} m",
+            ),
+            (
+                "2: against the undamped inverse",
+                f"{pair(plain)} rad, {np.linalg.norm(plain):.3f} long against "
+                f"{np.linalg.norm(step):.3f}, leaves nothing",
+            ),
+        ],
     )
 
 
