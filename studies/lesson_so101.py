@@ -475,6 +475,12 @@ def claims(found: dict[str, Any], changes: list[str]) -> Table:
     return lesson.claims_table(
         [
             (
+                "lambda 0.001 behaves almost like the pseudo-inverse",
+                f"{row('0.001')[0]:.1f} and {row('pinv')[0]:.1f} % solved, largest step "
+                f"{row('0.001')[3]:.3f} and {row('pinv')[3]:.3f} rad (median)",
+                "yes",
+            ),
+            (
                 "with little damping almost every failure ends at a joint limit",
                 f"lambda 0.01: {row('0.01')[4]} of {row('0.01')[5]}; "
                 f"0.3: {row('0.3')[4]} of {row('0.3')[5]}",
