@@ -1,10 +1,11 @@
-"""Copies the tables that the studies wrote into the README, between its begin and end marks.
+"""Copies the tables that the studies wrote into the READMEs, between their begin and end marks.
 
     python studies/update_readme.py [--check]
 
 A mark `<!-- begin STUDY x -->` takes the first table under the heading that starts with "(x)", or with
-x and blanks for its hyphens, in studies/results/STUDY/tables.md.  With --check nothing is written, and the exit code is 1 if the
-README is not what the results say, times and ratios of times apart: those change with every run.
+x and blanks for its hyphens, in studies/results/STUDY/tables.md; `<!-- begin index x -->` takes a table
+of headlines.py.  With --check nothing is written, and the exit code is 1 if a README is not what the
+results say, times and ratios of times apart: those change with every run.
 """
 
 from __future__ import annotations
@@ -14,13 +15,17 @@ import re
 import sys
 from pathlib import Path
 
+import headlines
+
 STUDIES = Path(__file__).parent
-README = STUDIES.parent / "README.md"
+READMES = (STUDIES.parent / "README.md", STUDIES / "README.md")
 TIMED = re.compile(r"\b(ms|us|ns|time|ratio)\b|FK \+ Jacobian")
 MARK = re.compile(r"(<!-- begin (\S+) (\S+) -->\n)(.*?)(<!-- end \2 \3 -->)", re.S)
 
 
 def table(study: str, part: str) -> str:
+    if study == "index":
+        return headlines.table(part)
     text = (STUDIES / "results" / study / "tables.md").read_text()
     words = re.escape(part.replace("-", " "))
     heading = re.search(rf"^(#+ |\*\*)(\({re.escape(part)}\)|{words}).*$", text, re.M)
@@ -59,12 +64,15 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawTextHelpFormatter
     )
     parser.add_argument("--check", action="store_true", help="only say whether it is up to date")
-    old = README.read_text()
-    new = updated(old)
-    if parser.parse_args().check:
-        same = untimed(old) == untimed(new)
-        sys.exit(0 if same else "README.md is not what studies/results say; run this script")
-    README.write_text(new)
+    check = parser.parse_args().check
+    for path in READMES:
+        old = path.read_text()
+        new = updated(old)
+        if not check:
+            path.write_text(new)
+        elif untimed(old) != untimed(new):
+            name = path.relative_to(STUDIES.parent)
+            sys.exit(f"{name} is not what studies/results say; run this script")
 
 
 if __name__ == "__main__":

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -66,3 +67,12 @@ def test_every_study_is_in_the_index():
     index = (ROOT / "studies" / "README.md").read_text()
     missing = [s for s in STUDIES if f"{s}.py" not in index and s != "lesson"]
     assert missing == []
+
+
+def test_every_table_that_answers_an_exercise_is_there():
+    text = (ROOT / "studies" / "README.md").read_text().split("## Check your exercise")[1]
+    named = re.findall(r"\[([^]]+)\]\((results/lesson_\w+/tables.md)\)", text)
+    answers = [(title, path) for title, path in named if title != "tables"]
+    assert len(answers) > 20
+    for title, path in answers:
+        assert f"**{title}**" in (ROOT / "studies" / path).read_text(), (title, path)
