@@ -6,6 +6,7 @@ limits: `Result.q` is the peer's own number, and the judge counts how far it lie
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
 from importlib import import_module
@@ -19,7 +20,10 @@ from optik.pose import Array, frozen
 from optik.problem import Budget, Problem, Shape
 from optik.residual import Residual
 from optik.result import Claim, Result
-from optik.solvers.base import Deadline, Solver, check_positive
+from optik.robot import Robot
+from optik.solvers.base import Deadline, Prepared, Solver, check_positive
+
+Step = Callable[[Array], Array]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -61,6 +65,42 @@ class DifferentialIK(Solver):
             check_positive(self.name, option, getattr(self, option))
         for option in ("lm_damping", "damping", "posture_cost"):
             check_positive(self.name, option, getattr(self, option), zero=True)
+
+    def prepare(self, robot: Robot, shape: Shape, budget: Budget) -> Prepared:
+        """See `Solver.prepare`."""
+        check_shape(shape, solver=self.name)
+        residual = Residual(robot, shape)
+        start = self.stepper(robot, shape)
+
+        def run(
+            problem: Problem, *, trace: bool = False, deadline: Deadline | None = None
+        ) -> Result:
+            return iterate(
+                problem, residual, budget, start(problem), trace=trace, deadline=deadline
+            )
+
+        return run
+
+    @abstractmethod
+    def stepper(self, robot: Robot, shape: Shape) -> Callable[[Problem], Step]:
+        """Builds the peer's model and tasks once.
+
+        Returns:
+            A function that puts them at a problem's start and target and hands back the step: the
+            next whole configuration from the present one, as `iterate` takes it.
+        """
+
+    def accuracy(self) -> dict[str, float]:
+        """What the QP solver is told of its tolerance.
+
+        Raises:
+            SolverError: for a backend whose tolerance has another name.
+        """
+        if self.primal_tolerance is None:
+            return {}
+        if self.backend != "daqp":
+            raise SolverError(f"{self.name}: primal_tolerance= is for backend=daqp")
+        return {"primal_tol": self.primal_tolerance}
 
     @property
     def uses_problem_cost(self) -> bool:
@@ -106,7 +146,7 @@ def iterate(
     problem: Problem,
     residual: Residual,
     budget: Budget,
-    step: Callable[[Array], Array],
+    step: Step,
     *,
     trace: bool,
     deadline: Deadline | None,

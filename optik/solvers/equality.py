@@ -21,6 +21,7 @@ backend is told as no_progress, never as unreachable.
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 
@@ -33,7 +34,7 @@ First = Literal["start", "least-squares"]
 
 
 @dataclass(frozen=True, kw_only=True)
-class _EqualityForm(Solver):
+class EqualityForm(Solver):
     """What the three backends share.
 
     Attributes:
@@ -54,13 +55,25 @@ class _EqualityForm(Solver):
         check_choice(self.name, "first", self.first, ("start", "least-squares"))
         check_positive(self.name, "tolerance", self.tolerance)
 
+    @abstractmethod
     def _options(self, budget: Budget) -> dict[str, Any]:
-        raise SystemError("each backend lists its own options")
+        """The second phase's settings, in the backend's words."""
+
+    def _ipopt_options(self, budget: Budget) -> dict[str, Any]:
+        """IPOPT's settings, for the first phase of every backend and for the second of its own."""
+        from optik.solvers.ipopt import ipopt_options
+
+        return ipopt_options(
+            budget,
+            hessian="exact",
+            tolerance=self.tolerance,
+            mu_strategy="adaptive",
+            verbose=self.verbose,
+        )
 
     def prepare(self, robot: Robot, shape: Shape, budget: Budget) -> Prepared:
         """See `Solver.prepare`."""
         from optik.solvers._nlp import Program, locked_result, posture_terms
-        from optik.solvers.ipopt import ipopt_options
 
         first = None
         if self.first == "least-squares":
@@ -68,13 +81,7 @@ class _EqualityForm(Solver):
                 robot,
                 shape,
                 backend="ipopt",
-                options=ipopt_options(
-                    budget,
-                    hessian="exact",
-                    tolerance=self.tolerance,
-                    mu_strategy="adaptive",
-                    verbose=self.verbose,
-                ),
+                options=self._ipopt_options(budget),
                 least_squares="chordal",
                 # Measured best for the first phase; it only has to find some solution.
                 rotation_weight=0.2,
@@ -124,15 +131,8 @@ class _EqualityForm(Solver):
 
 
 @dataclass(frozen=True, kw_only=True)
-class IpoptEquality(_EqualityForm):
-    """IPOPT on the equality form.
-
-    Attributes:
-        first: "start" begins at the start, "least-squares" at a solution found by bounded least
-            squares.
-        tolerance: IPOPT's own tolerance [1].
-        verbose: let IPOPT print.
-    """
+class IpoptEquality(EqualityForm):
+    """IPOPT on the equality form; what the options mean stands at `EqualityForm`."""
 
     name: ClassVar[str] = "ipopt-equality"
     summary: ClassVar[str] = "IPOPT: best posture subject to the targets as equalities"
@@ -140,27 +140,12 @@ class IpoptEquality(_EqualityForm):
     backend: ClassVar[str] = "ipopt"
 
     def _options(self, budget: Budget) -> dict[str, Any]:
-        from optik.solvers.ipopt import ipopt_options
-
-        return ipopt_options(
-            budget,
-            hessian="exact",
-            tolerance=self.tolerance,
-            mu_strategy="adaptive",
-            verbose=self.verbose,
-        )
+        return self._ipopt_options(budget)
 
 
 @dataclass(frozen=True, kw_only=True)
-class FatropEquality(_EqualityForm):
-    """FATROP on the equality form.
-
-    Attributes:
-        first: "start" begins at the start, "least-squares" at a solution found by bounded least
-            squares.
-        tolerance: FATROP's own tolerance [1].
-        verbose: let FATROP print.
-    """
+class FatropEquality(EqualityForm):
+    """FATROP on the equality form; what the options mean stands at `EqualityForm`."""
 
     name: ClassVar[str] = "fatrop-equality"
     summary: ClassVar[str] = "FATROP: best posture subject to the targets as equalities"
@@ -178,15 +163,8 @@ class FatropEquality(_EqualityForm):
 
 
 @dataclass(frozen=True, kw_only=True)
-class SqpEquality(_EqualityForm):
-    """CasADi's SQP method on the equality form, with its active-set QP solver.
-
-    Attributes:
-        first: "start" begins at the start, "least-squares" at a solution found by bounded least
-            squares.
-        tolerance: primal and dual tolerance [1].
-        verbose: let the method print.
-    """
+class SqpEquality(EqualityForm):
+    """CasADi's SQP method, with its active-set QP solver; for the options see `EqualityForm`."""
 
     name: ClassVar[str] = "sqp-equality"
     summary: ClassVar[str] = "CasADi sqpmethod: best posture subject to the targets as equalities"

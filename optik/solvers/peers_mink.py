@@ -18,25 +18,15 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from optik.errors import SolverError
 from optik.pose import Array
-from optik.problem import Budget, Problem, Shape
-from optik.residual import Residual
-from optik.result import Result
+from optik.problem import Problem, Shape
 from optik.robot import Robot
-from optik.solvers._peers import DifferentialIK, check_shape, iterate, peer_module
-from optik.solvers.base import Deadline, Prepared
+from optik.solvers._peers import DifferentialIK, Step, peer_module
 
 
 @dataclass(frozen=True, kw_only=True)
 class Mink(DifferentialIK):
-    """mink's solve_ik, repeated; further options as in `DifferentialIK`.
-
-    Attributes:
-        damping: damping of every joint [cost^2 s/rad].
-        posture_cost: weight of staying where the start is; none if 0 [cost/rad].
-        limit_gain: share of the way to a limit that one step may go [1].
-    """
+    """mink's solve_ik, repeated; what the options mean stands at `DifferentialIK`."""
 
     name: ClassVar[str] = "mink"
     summary: ClassVar[str] = "mink's differential inverse kinematics, one QP a step"
@@ -46,11 +36,9 @@ class Mink(DifferentialIK):
     posture_cost: float = 1e-2
     limit_gain: float = 0.95
 
-    def prepare(self, robot: Robot, shape: Shape, budget: Budget) -> Prepared:
-        """See `Solver.prepare`."""
-        check_shape(shape, solver=self.name)
+    def stepper(self, robot: Robot, shape: Shape) -> Callable[[Problem], Step]:
+        """See `DifferentialIK.stepper`."""
         mink: Any = peer_module("mink", solver=self.name)
-        residual = Residual(robot, shape)
         model = copy.copy(robot.model)  # its own ranges: mink reads the limits from the model
         held = np.ones(model.nv, dtype=bool)
         for i, joint in enumerate(robot.joint_names):
@@ -79,13 +67,9 @@ class Mink(DifferentialIK):
         if held.any():
             constraints = [mink.DofFreezingTask(model, dof_indices=np.flatnonzero(held).tolist())]
 
-        accuracy: dict[str, float] = {}
-        if self.primal_tolerance is not None:
-            if self.backend != "daqp":
-                raise SolverError(f"{self.name}: primal_tolerance= is for backend=daqp")
-            accuracy["primal_tol"] = self.primal_tolerance
+        accuracy = self.accuracy()
 
-        def stepper(problem: Problem) -> Callable[[Array], Array]:
+        def start_at(problem: Problem) -> Step:
             addresses = robot.joint_map.qpos_addresses
             qpos = np.array(robot.joint_map.qpos_held)
             qpos[addresses] = problem.q_start
@@ -121,11 +105,4 @@ class Mink(DifferentialIK):
 
             return step
 
-        def run(
-            problem: Problem, *, trace: bool = False, deadline: Deadline | None = None
-        ) -> Result:
-            return iterate(
-                problem, residual, budget, stepper(problem), trace=trace, deadline=deadline
-            )
-
-        return run
+        return start_at

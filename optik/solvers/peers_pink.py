@@ -15,26 +15,16 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from optik.errors import SolverError
 from optik.pose import Array, matrix_from_quaternion
-from optik.problem import Budget, Problem, Shape
-from optik.residual import Residual
-from optik.result import Result
+from optik.problem import Problem, Shape
 from optik.robot import Robot
-from optik.solvers._peers import DifferentialIK, check_shape, iterate, peer_module
+from optik.solvers._peers import DifferentialIK, Step, peer_module
 from optik.solvers._urdf import TIP, robot_urdf
-from optik.solvers.base import Deadline, Prepared
 
 
 @dataclass(frozen=True, kw_only=True)
 class Pink(DifferentialIK):
-    """Pink's solve_ik, repeated; further options as in `DifferentialIK`.
-
-    Attributes:
-        damping: damping of every joint [cost^2 s/rad].
-        posture_cost: weight of staying where the start is; none if 0 [cost/rad].
-        limit_gain: share of the way to a limit that one step may go [1].
-    """
+    """Pink's solve_ik, repeated; what the options mean stands at `DifferentialIK`."""
 
     name: ClassVar[str] = "pink"
     summary: ClassVar[str] = "Pink's differential inverse kinematics, one QP a step"
@@ -44,15 +34,13 @@ class Pink(DifferentialIK):
     posture_cost: float = 1e-3
     limit_gain: float = 0.5
 
-    def prepare(self, robot: Robot, shape: Shape, budget: Budget) -> Prepared:
-        """See `Solver.prepare`."""
-        check_shape(shape, solver=self.name)
+    def stepper(self, robot: Robot, shape: Shape) -> Callable[[Problem], Step]:
+        """See `DifferentialIK.stepper`."""
         pink: Any = peer_module("pink", solver=self.name)
         tasks_module: Any = peer_module("pink.tasks", solver=self.name)
         limits_module: Any = peer_module("pink.limits", solver=self.name)
         exceptions: Any = peer_module("pink.exceptions", solver=self.name)
         pin: Any = peer_module("pinocchio", solver=self.name)
-        residual = Residual(robot, shape)
         model = pin.buildModelFromXML(robot_urdf(robot))
         data = model.createData()
         # Pinocchio orders joints by its own rule.
@@ -74,13 +62,9 @@ class Pink(DifferentialIK):
             speeds = np.full(model.nv, self.step_limit)
             limits.append(limits_module.VelocityLimit(model, speeds))
 
-        accuracy: dict[str, float] = {}
-        if self.primal_tolerance is not None:
-            if self.backend != "daqp":
-                raise SolverError(f"{self.name}: primal_tolerance= is for backend=daqp")
-            accuracy["primal_tol"] = self.primal_tolerance
+        accuracy = self.accuracy()
 
-        def stepper(problem: Problem) -> Callable[[Array], Array]:
+        def start_at(problem: Problem) -> Step:
             start = np.empty(robot.n)
             start[order] = problem.q_start
             configuration = pink.Configuration(model, data, start)
@@ -112,11 +96,4 @@ class Pink(DifferentialIK):
 
             return step
 
-        def run(
-            problem: Problem, *, trace: bool = False, deadline: Deadline | None = None
-        ) -> Result:
-            return iterate(
-                problem, residual, budget, stepper(problem), trace=trace, deadline=deadline
-            )
-
-        return run
+        return start_at
