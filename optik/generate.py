@@ -19,7 +19,7 @@ from optik.data import data_folder
 from optik.errors import ProblemSetError, unknown_name
 from optik.generators import GENERATORS, SELECTED_BY_A_SOLVER
 from optik.pose import Array
-from optik.problem_sets import (
+from optik.set_files import (
     QUATERNION_COLUMNS,
     PoolRecord,
     SetFile,

@@ -26,7 +26,8 @@ from optik.api import solve
 from optik.errors import ProblemSetError
 from optik.pose import Array
 from optik.problem import Budget, Problem, Target
-from optik.problem_sets import (
+from optik.robot import Robot
+from optik.set_files import (
     AXIS_COLUMNS,
     POSITION_COLUMNS,
     QUATERNION_COLUMNS,
@@ -34,7 +35,6 @@ from optik.problem_sets import (
     SetFile,
     joint_columns,
 )
-from optik.robot import Robot
 
 
 @dataclass

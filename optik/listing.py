@@ -10,8 +10,9 @@ import numpy as np
 from rich.table import Table
 from rich.text import Text
 
-from optik.problem_sets import problem_set_names, read_spec
+from optik.problem_sets import problem_set_names
 from optik.robot import Robot, bundled_robots, robot_file
+from optik.set_files import read_spec
 from optik.solvers import SOLVERS
 
 

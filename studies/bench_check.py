@@ -43,8 +43,8 @@ from optik.benchmark.journal import read_run
 from optik.benchmark.plan import make_plan
 from optik.benchmark.solving import Bench
 from optik.benchmark.tables import Column, Table, summary_table, to_terminal, write_tables
-from optik.problem_sets import SetFile
 from optik.result import Claim, Result
+from optik.set_files import SetFile
 from optik.solvers import Solver
 
 RESULTS = Path(__file__).parent / "results" / "bench_check"

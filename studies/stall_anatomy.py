@@ -43,8 +43,8 @@ from optik.benchmark.rendering import Column, Table, to_terminal, write_tables
 from optik.diagnosis import Certificate, certificate, continue_method, descend
 from optik.diagnosis.certificate import STATIONARY
 from optik.pose import Array
-from optik.problem_sets import read_spec
 from optik.result import Claim
+from optik.set_files import read_spec
 from optik.solvers import parse_solver
 
 ROBOTS = ("panda", "iiwa14", "ur5e", "arm7", "so101")

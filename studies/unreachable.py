@@ -38,13 +38,14 @@ from optik.benchmark.environment import write_environment
 from optik.benchmark.progress import progress
 from optik.benchmark.rendering import Column, Table, to_terminal, write_tables
 from optik.pose import Array, quaternion_from_matrix, rotation_vector
-from optik.problem_sets import ProblemSet, load_problem_set, read_spec
+from optik.problem_sets import ProblemSet, load_problem_set
 from optik.reachability import Proof, prove_unreachable
 from optik.reachability.boxes import search
 from optik.reachability.exact import check
 from optik.reachability.goal import path_and_goal
 from optik.reachability.relaxation import build, stages
 from optik.reachability.search import find
+from optik.set_files import read_spec
 
 PLANAR = {"planar2_2_1": (1.0, 3.0), "planar2_05_05": (0.0, 1.0)}  # inner and outer reach [m]
 ROBOTS = ("panda", "iiwa14", "ur5e", "so101")

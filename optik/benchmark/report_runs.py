@@ -15,7 +15,7 @@ from optik.benchmark.own import as_solver
 from optik.benchmark.run import read_run
 from optik.errors import BenchmarkError, OptikError
 from optik.problem import Budget
-from optik.problem_sets import SetFile, read_spec
+from optik.set_files import SetFile, read_spec
 from optik.solvers import Solver
 
 

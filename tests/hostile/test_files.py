@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from optik import OptikError, Problem, Robot, Target, load_problem_set, solve
-from optik.problem_sets import digest_of
+from optik.set_files import digest_of
 
 TOML = """title = "t"
 robot = "arm7"

@@ -10,14 +10,8 @@ from optik.evaluation import evaluate
 from optik.generate import generate
 from optik.generators import GENERATORS, smallest_singular_value
 from optik.pose import rotation_vector
-from optik.problem_sets import (
-    digest_of,
-    joint_columns,
-    load_problem_set,
-    problem_set_names,
-    read_columns,
-    read_spec,
-)
+from optik.problem_sets import load_problem_set, problem_set_names
+from optik.set_files import digest_of, joint_columns, read_columns, read_spec
 
 NAMES = problem_set_names()
 FIVE_ARMS = ("arm7", "so101", "panda", "iiwa14", "ur5e")

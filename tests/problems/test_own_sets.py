@@ -10,7 +10,8 @@ from optik import Robot
 from optik.data import data_folder
 from optik.errors import OptikError, ProblemSetError, RobotError
 from optik.generate import generate
-from optik.problem_sets import load_problem_set, read_spec
+from optik.problem_sets import load_problem_set
+from optik.set_files import read_spec
 
 TOML = """# my own set
 title = "twelve poses"
