@@ -1,4 +1,4 @@
-"""The two files of a problem set, `<set>.toml` and `<set>.csv`: what they say, read with all checks.
+"""The two files of a problem set, `<set>.toml` and `<set>.csv`: what they say, and every check.
 
 A broken file is refused by the name of the file, the line and the column.
 """
