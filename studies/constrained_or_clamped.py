@@ -12,18 +12,17 @@ from __future__ import annotations
 
 import argparse
 import io
-import json
 import shutil
 import tempfile
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
+import study_results
 
 import optik
-from optik.benchmark.environment import environment
 from optik.benchmark.statistics import mcnemar, wilson
-from optik.benchmark.tables import Column, Table, to_terminal, write_tables
+from optik.benchmark.tables import Column, Table, to_terminal
 
 ROBOTS = ("panda", "iiwa14", "ur5e", "arm7", "so101")
 STRATA = (
@@ -37,10 +36,7 @@ STRATA = (
 # Chosen by clamping's own failures: never pooled with the others.
 CHOSEN = "clamping_fails"
 BASELINE = "clamped-dls"
-BEST_QP = (
-    "box-qp:backend=mujoco,damping=0.001,error_damping=0.3,step_limit=0.5,"
-    "residual=chordal,rotation_weight=0.2"
-)
+BEST_QP = study_results.BEST_BOX_QP.format(rotation_weight=0.2)
 SINGLE = {
     BASELINE: "clamped",
     "clamped-lm": "clamped",
@@ -62,7 +58,6 @@ RESTARTED = {
 }
 RESTARTS = 10
 HERE = Path(__file__).parent
-RESULTS = HERE / "results" / "constrained_or_clamped"
 RUNS = HERE.parent / "runs" / "constrained_or_clamped"
 
 
@@ -110,17 +105,16 @@ def main() -> None:
     for table in tables:
         print(to_terminal(table), "\n")
     print("\n".join(findings))
-    folder = Path(tempfile.mkdtemp()) if options.quick else RESULTS
     command = "--full" if options.full else f"--count {options.count}"
-    write_tables(
-        folder,
+    folder = study_results.write(
+        "constrained_or_clamped",
         tables,
         title="Constrained or clamped?",
         intro=f"Made by `python studies/constrained_or_clamped.py {command}`.\n\n"
         + "\n".join(f"{i}. {s}" for i, s in enumerate(findings, 1))
         + "\n\n![Solved by stratum](by_stratum.png)",
-        extra=figures(single)
-        | {"environment.json": json.dumps(environment(), indent=1, default=str) + "\n"},
+        quick=options.quick,
+        extra=figures(single),
     )
     print(f"written to {folder}")
     if options.quick:

@@ -9,15 +9,14 @@ from __future__ import annotations
 
 import argparse
 import json
-import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import study_results
 
-from optik.benchmark.environment import environment
-from optik.benchmark.tables import Column, Table, to_terminal, write_tables
+from optik.benchmark.tables import Column, Table, to_terminal
 
 STUDIES = Path(__file__).parent
 
@@ -133,11 +132,8 @@ def finish(
     """Prints the tables and writes them under studies/results/<study>, or away with --quick."""
     for table in tables:
         print(to_terminal(table), "\n")
-    folder = Path(tempfile.mkdtemp(prefix=f"{study}-")) if quick else STUDIES / "results" / study
     intro = f"Made by `python studies/{study}.py`.  {intro}"
-    files = dict(extra or {})
-    files["environment.json"] = json.dumps(environment(), indent=1, default=str) + "\n"
-    write_tables(folder, list(tables), title=title, intro=intro, extra=files)
+    folder = study_results.write(study, tables, title=title, intro=intro, quick=quick, extra=extra)
     print(f"written to {folder}")
     return folder
 

@@ -13,22 +13,19 @@ targets of one arm, without the peers that need an environment, to a temporary f
 from __future__ import annotations
 
 import argparse
-import tempfile
 from dataclasses import dataclass
-from pathlib import Path
 
 import pandas as pd
+import study_results
 from rich.console import Console
 
 import optik
 from optik.api import prepared_solver
-from optik.benchmark.environment import write_environment
-from optik.benchmark.rendering import Column, Table, to_terminal, write_tables
+from optik.benchmark.rendering import Column, Table, to_terminal
 from optik.errors import SolverError
 from optik.problem_sets import ProblemSet
 from optik.solvers import parse_solver
 
-RESULTS = Path(__file__).parent / "results" / "peers"
 BUDGET = optik.Budget(iterations=200)
 SLACK = 1e-6
 BASELINE = "clamped-dls"
@@ -59,11 +56,7 @@ class Entry:
 ENTRIES = (
     Entry("clamped DLS", BASELINE),
     Entry("box QP", "box-qp:backend=mujoco"),
-    Entry(
-        "box QP, error-damped, chordal",
-        "box-qp:backend=mujoco,damping=0.001,error_damping=0.3,step_limit=0.5,residual=chordal,"
-        "rotation_weight=0.1",
-    ),
+    Entry("box QP, error-damped, chordal", study_results.BEST_BOX_QP.format(rotation_weight=0.1)),
     Entry("mink, as documented", "mink"),
     Entry("mink, without its posture task", "mink:posture_cost=0"),
     Entry("mink, tuned", f"mink:{TUNED}"),
@@ -127,18 +120,15 @@ def main() -> None:
     if notes:
         notes = "\n\nNot run, and why:" + notes
         print(notes)
-    folder = Path(tempfile.mkdtemp()) if quick else RESULTS
-    write_tables(
-        folder,
+    folder = study_results.write(
+        "peers",
         tables,
         title="Peers at the joint limits",
         intro="Made by `python studies/peers.py`; versions and processor in environment.json, the "
         "peers' versions in studies/peers/*/requirements.txt." + notes,
+        quick=quick,
         extra={"rows.csv": pd.concat(frames).to_csv(index=False)},
-    )
-    write_environment(
-        folder / "environment.json",
-        solvers=[parse_solver(e.solver) for e in ENTRIES],
+        solvers=[e.solver for e in ENTRIES],
         budget=BUDGET,
     )
     say(f"written to {folder}")

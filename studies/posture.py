@@ -11,29 +11,22 @@ studies/results/posture/ (with --quick: 20 targets, to a temporary folder).
 from __future__ import annotations
 
 import argparse
-import tempfile
 from dataclasses import dataclass
-from pathlib import Path
 
 import numpy as np
 import pandas as pd
+import study_results
 from rich.console import Console
 
 import optik
-from optik.benchmark.environment import write_environment
-from optik.benchmark.rendering import Column, Table, to_terminal, write_tables
+from optik.benchmark.rendering import Column, Table, to_terminal
 from optik.problem_sets import ProblemSet
-from optik.solvers import parse_solver
 
-RESULTS = Path(__file__).parent / "results" / "posture"
 # The lesson counts 300 evaluations of the error, which are 299 steps.
 BUDGET = optik.Budget(iterations=299)
 LESSON = "arm7_lesson"
 OTHERS = (("panda_reachable", 200), ("iiwa14_reachable", 200))
-BEST = (
-    "box-qp:backend=mujoco,damping=0.001,error_damping=0.3,step_limit=0.5,residual=chordal,"
-    "rotation_weight=0.1"
-)
+BEST = study_results.BEST_BOX_QP.format(rotation_weight=0.1)
 
 
 @dataclass(frozen=True)
@@ -92,22 +85,19 @@ def main() -> None:
         tables.append(table_of(problems, rows))
         print(to_terminal(tables[-1]))
     print(verdict(frames[0]))
-    folder = Path(tempfile.mkdtemp()) if quick else RESULTS
     intro = (
         "Made by `python studies/posture.py`; versions and processor in environment.json. The "
         f"posture is the middle of the joint ranges. Start home, {BUDGET.iterations} steps, no "
         "restarts.\n\n" + verdict(frames[0])
     )
-    write_tables(
-        folder,
+    folder = study_results.write(
+        "posture",
         tables,
         title="A posture beside the target",
         intro=intro,
+        quick=quick,
         extra={"rows.csv": pd.concat(frames).to_csv(index=False)},
-    )
-    write_environment(
-        folder / "environment.json",
-        solvers=[parse_solver(w.solver) for w in ways()],
+        solvers=[w.solver for w in ways()],
         budget=BUDGET,
     )
     say(f"written to {folder}")

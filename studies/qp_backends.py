@@ -14,27 +14,23 @@ from __future__ import annotations
 
 import argparse
 import functools
-import tempfile
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from pathlib import Path
 
 import numpy as np
+import study_results
 from rich.console import Console
 
 import optik
-from optik.benchmark.environment import write_environment
-from optik.benchmark.rendering import Column, Table, to_terminal, write_tables
+from optik.benchmark.rendering import Column, Table, to_terminal
 from optik.benchmark.tables import summary_table
 from optik.problem_sets import ProblemSet
-from optik.solvers import parse_solver
 from optik.solvers.box_qp import BoxQP
 from optik.solvers.qp import BACKENDS, QPStatus, make_backend
 from optik.solvers.qp.base import Backend
 from optik.solvers.qp.osqp import Osqp
 
-RESULTS = Path(__file__).parent / "results" / "qp_backends"
 REFERENCE, RATIO_TO = "lsq-linear", "mujoco"
 LESSON = BoxQP(backend=REFERENCE)
 WINNER = BoxQP(
@@ -88,15 +84,15 @@ def main() -> None:
         )
     )
     print(to_terminal(tables[-1]))
-    folder = Path(tempfile.mkdtemp()) if quick else RESULTS
-    write_tables(
-        folder,
+    folder = study_results.write(
+        "qp_backends",
         tables,
         title="QP backends of the constrained step",
         intro="Made by `python studies/qp_backends.py`; versions and processor in "
         "environment.json. One thread.",
+        quick=quick,
+        solvers=solvers,
     )
-    write_environment(folder / "environment.json", solvers=[parse_solver(s) for s in solvers])
     say(f"written to {folder}")
 
 
