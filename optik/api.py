@@ -17,6 +17,7 @@ from optik.checks import instance, numbers, seed_number
 from optik.diagnosis import Diagnosis
 from optik.errors import ProblemError, RobotError
 from optik.evaluation import evaluate
+from optik.notices import told_if_slow
 from optik.pose import frozen
 from optik.problem import Budget, Problem, Shape
 from optik.result import Claim, Result
@@ -207,8 +208,13 @@ def prepared_solver(
     kept = built.get(key)
     if kept is not None and kept[0] is robot:
         return kept[1], 0.0
+    targets = "1 target" if len(shape.targets) == 1 else f"{len(shape.targets)} targets"
     began = time.perf_counter()
-    prepared = solver.prepare(robot, shape, budget)
+    with told_if_slow(
+        f"still building {solver.name} for {robot.name} ({robot.n} joints, {targets}); "
+        "this is done once for each kind of problem"
+    ):
+        prepared = solver.prepare(robot, shape, budget)
     setup_time = time.perf_counter() - began
     built[key] = (robot, prepared)
     if len(built) > _KEPT:

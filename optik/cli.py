@@ -6,6 +6,7 @@ Nothing heavy is imported before a command needs it, so `optik --help` answers a
 from __future__ import annotations
 
 import json
+import logging
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -245,6 +246,7 @@ def main(args: list[str] | None = None) -> None:
     if (sys.argv[1:] if args is None else args) == ["--version"]:
         print(f"optik {__version__}")
         raise SystemExit(0)
+    _listen()
     app = tyro.extras.SubcommandApp()
     app.command(name="list")(list_)
     for command in (solve, generate, run, report, compare):
@@ -269,6 +271,15 @@ def main(args: list[str] | None = None) -> None:
         sys.stderr.close()
         code = 0
     raise SystemExit(code)
+
+
+def _listen() -> None:
+    """Lets the library's signs of life through to stderr."""
+    handler = logging.StreamHandler()
+    handler.setFormatter(logging.Formatter("optik: %(message)s"))
+    logger = logging.getLogger("optik")
+    logger.addHandler(handler)
+    logger.setLevel(logging.INFO)
 
 
 def _target(
