@@ -154,7 +154,8 @@ class Problem:
             robot: the robot.
             targets: one target, or several, each for a frame of its own.
             q_init: the start, shape (n,) [rad or m]; `robot.q_nominal` if None.  A start outside
-                the limits is moved onto them.
+                the limits is moved onto them, for every solver alike; `start_projected` tells so,
+                here and in the solution.
             posture: a configuration to stay close to, as far as the targets allow.
             tolerance: when the targets count as reached; 0.1 mm and 1 mrad if left out.
 
