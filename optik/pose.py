@@ -100,9 +100,9 @@ def canonical_quaternions(quaternions: Array) -> Array:
 
 def unit_rows(vectors: Array) -> Array:
     """Each row divided by its norm, to the bit as one row alone would be."""
-    # Summed row by row as np.linalg.norm does it: another order is another last bit.
-    norms = np.sqrt([row.dot(row) for row in np.ascontiguousarray(vectors)])
-    return vectors / norms[:, None]
+    # Summed as np.linalg.norm does it for one row, by dot: another order is another last bit.
+    rows = np.ascontiguousarray(vectors)
+    return rows / np.sqrt(np.matmul(rows[:, None, :], rows[:, :, None]))[:, 0]
 
 
 @dataclass(frozen=True, eq=False)
