@@ -192,6 +192,7 @@ def solve_batch(
                 first=first,
                 last=last,
                 steps=steps,
+                abreast=True,
             )
 
         begins = range(0, total, _CHUNK)

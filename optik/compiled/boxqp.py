@@ -8,175 +8,236 @@ whole is projected onto the box.  A step that the projection cut short must lowe
 enough (Armijo, along the projection arc), else it is halved.  Once the right bounds are held, one
 step is exact: most programs of a solve end after one to three factorisations.
 
-Safeguard: should the arc fail, or 50 iterations not do, coordinate minimisation takes over, which
-cannot cycle and converges linearly for every positive definite H (Luo and Tseng 1992).
+Safeguard: should the arc fail, or `QP_STEPS` iterations not do, a primal active-set method goes on
+from the point reached (Nocedal and Wright 2006, section 16.5).  The bounds of a box are always
+linearly independent, so that it cannot cycle: it ends after finitely many changes of one bound,
+some tens for 30 variables, however close to singular H is.
+
+The program stands in `w` from place `o` on, as optik.compiled.layout lays it out: g, the bounds and
+the step as vectors, then the lower triangle of H row by row, then room for its factors.
 
 Stopping: every free |r_i|, and every |r_i| of the wrong sign on a bound, below 1e-11 (1 + |g|).
 """
 
 from __future__ import annotations
 
+import numpy as np
+
+from optik.compiled.layout import W_D, W_FREE, W_G, W_HI, W_LO, W_R, W_VECTORS
 from optik.pose import Array
 
 QP_TOLERANCE = 1e-11
-QP_STEPS = 50
-QP_SWEEPS = 20000
+QP_STEPS = 12
+QP_CHANGES = 20  # of the active set, for each variable; only rounding could reach it
 
 
-def box_qp(
-    H: Array, g: Array, lo: Array, hi: Array, d: Array, r: Array, L: Array, free: Array, n: int
-) -> int:
+def box_qp(w: Array, o: int, n: int) -> int:
     """Solves the box QP.
 
     Args:
-        H: lower triangle is read, shape (n n,), row by row.
-        g: shape (n,).
-        lo: lower bounds, shape (n,), not above `hi`.
-        hi: upper bounds, shape (n,).
-        d: the solution is written here, shape (n,).
-        r: workspace, shape (2 n,): a step, and the gradient after it.
-        L: workspace, shape (n n,).
-        free: workspace, shape (n,): 1 for variables that may move, 0 for those that are held.
-        n: number of variables.
+        w: holds the program from place `o` on; the step is written there.
+        o: place of the program.
+        n: number of variables; no lower bound lies above its upper one.
 
     Returns:
         Factorisations used; negative if the safeguard was needed.
     """
+    if free_step(w, o, n):
+        return 1
+    return bounded_step(w, o, n)
+
+
+def free_step(w: Array, o: int, n: int) -> bool:
+    """The Newton step of all variables, clipped; returns whether no bound was met.
+
+    A folded module has its own.
+    """
     n = fixed_size(n)
+    for i in range(n):
+        w[o + W_FREE * n + i] = 1.0
+        w[o + W_R * n + i] = w[o + W_G * n + i]
+    masked_newton(w, o, n)
+    inside = True
+    for i in range(n):
+        x = w[o + W_R * n + i]
+        y = min(max(x, w[o + W_LO * n + i]), w[o + W_HI * n + i])
+        w[o + W_D * n + i] = y
+        inside = inside and x == y
+    return inside
+
+
+def bounded_step(w: Array, o: int, n: int) -> int:
+    """Solves the box QP from the clipped Newton step on; returns as `box_qp` does."""
+    n = fixed_size(n)
+    g, lo, hi, d = o + W_G * n, o + W_LO * n, o + W_HI * n, o + W_D * n
+    r, free, H = o + W_R * n, o + W_FREE * n, o + W_VECTORS * n
     scale = 1.0
     for i in range(n):
-        scale = max(scale, 1.0 + abs(g[i]))
-        d[i] = 0.0
-        r[n + i] = -g[i]
-        free[i] = 1.0
+        scale = max(scale, 1.0 + abs(w[g + i]))
     tolerance = QP_TOLERANCE * scale
-    # From d = 0, which lies in the box, the first step frees every variable; it is only clipped.
-    for iteration in range(QP_STEPS):
-        for i in range(n):
-            r[i] = -r[n + i] * free[i]
-        masked_newton(H, r, L, free, n)
-        if iteration == 0:
-            inside = True
-            for i in range(n):
-                d[i] = min(max(r[i], lo[i]), hi[i])
-                inside = inside and d[i] == r[i]
-            if inside:
-                return 1
-        elif not arc(H, lo, hi, d, r, L, n):
-            break
+    for iteration in range(1, QP_STEPS + 1):
         worst = 0.0
         for i in range(n):
-            s = -g[i]
+            s = -w[g + i]
             for j in range(i + 1):
-                s += H[i * n + j] * d[j]
+                s += w[H + i * n + j] * w[d + j]
             for j in range(i + 1, n):
-                s += H[j * n + i] * d[j]
-            r[n + i] = s
-            held = (d[i] <= lo[i] and s >= 0.0) or (d[i] >= hi[i] and s <= 0.0) or lo[i] == hi[i]
-            free[i] = 0.0 if held else 1.0
-            worst = max(worst, abs(s) * free[i])
+                s += w[H + j * n + i] * w[d + j]
+            w[r + n + i] = s
+            x, low, high = w[d + i], w[lo + i], w[hi + i]
+            held = (x <= low and s >= 0.0) or (x >= high and s <= 0.0) or low == high
+            w[free + i] = 0.0 if held else 1.0
+            w[r + i] = 0.0 if held else -s
+            worst = max(worst, abs(w[r + i]))
         if worst <= tolerance:
-            return iteration + 1
-    return -sweeps(H, g, lo, hi, d, tolerance, n)
+            return iteration
+        if iteration == QP_STEPS:
+            break
+        masked_newton(w, o, n)
+        if not arc(w, o, n):
+            break
+    return -active_set(w, o, tolerance, n)
 
 
-def masked_newton(H: Array, x: Array, L: Array, free: Array, n: int) -> None:
-    """Solves H_FF x_F = x_F in place for the free variables; x is 0 elsewhere, before and after.
+def masked_newton(w: Array, o: int, n: int) -> None:
+    """Solves H_FF r_F = r_F in place for the free variables; r is 0 elsewhere, before and after.
 
     L D L^T with the rows and columns of held variables left out.  A folded module has its own.
     """
+    r, free, H = o + W_R * n, o + W_FREE * n, o + W_VECTORS * n
+    L = H + n * n
     for a in range(n):
-        if free[a] == 0.0:
+        if w[free + a] == 0.0:
             continue
         for b in range(a + 1):
-            if free[b] == 0.0:
-                L[a * n + b] = 0.0
+            if w[free + b] == 0.0:
+                w[L + a * n + b] = 0.0
                 continue
-            s = H[a * n + b]
+            s = w[H + a * n + b]
             for k in range(b):
-                if free[k] != 0.0:
-                    s -= L[a * n + k] * L[b * n + k] * L[k * n + k]
-            L[a * n + b] = s / L[b * n + b] if b < a else s
+                if w[free + k] != 0.0:
+                    s -= w[L + a * n + k] * w[L + b * n + k] * w[L + k * n + k]
+            w[L + a * n + b] = s / w[L + b * n + b] if b < a else s
     for a in range(n):
-        if free[a] != 0.0:
-            s = x[a]
+        if w[free + a] != 0.0:
+            s = w[r + a]
             for b in range(a):
-                s -= L[a * n + b] * x[b]
-            x[a] = s
+                s -= w[L + a * n + b] * w[r + b]
+            w[r + a] = s
     for a in range(n - 1, -1, -1):
-        if free[a] != 0.0:
-            s = x[a] / L[a * n + a]
+        if w[free + a] != 0.0:
+            s = w[r + a] / w[L + a * n + a]
             for b in range(a + 1, n):
-                if free[b] != 0.0:
-                    s -= L[b * n + a] * x[b]
-            x[a] = s
+                if w[free + b] != 0.0:
+                    s -= w[L + b * n + a] * w[r + b]
+            w[r + a] = s
 
 
-def arc(H: Array, lo: Array, hi: Array, d: Array, r: Array, L: Array, n: int) -> bool:
-    """Moves d along the projection of d + t p, p = r[:n]; False if nothing is gained.
+def arc(w: Array, o: int, n: int) -> bool:
+    """Moves d along the projection of d + t p, p the Newton step; False if nothing is gained.
 
     The change of d is kept in the first row of L, which the factorisation no longer needs.
     """
     n = fixed_size(n)
+    lo, hi, d = o + W_LO * n, o + W_HI * n, o + W_D * n
+    r, H = o + W_R * n, o + W_VECTORS * n
+    L = H + n * n
     t = 1.0
     for _ in range(30):
         cut = False
         slope = 0.0
         for i in range(n):
-            x = d[i] + t * r[i]
-            y = min(max(x, lo[i]), hi[i])
+            x = w[d + i] + t * w[r + i]
+            y = min(max(x, w[lo + i]), w[hi + i])
             cut = cut or x != y
-            L[i] = y - d[i]
-            slope += L[i] * r[n + i]
+            w[L + i] = y - w[d + i]
+            slope += w[L + i] * w[r + n + i]
         accept = t == 1.0 and not cut
         if not accept:
             curve = 0.0
             for i in range(n):
-                s = 0.5 * H[i * n + i] * L[i]
+                s = 0.5 * w[H + i * n + i] * w[L + i]
                 for j in range(i):
-                    s += H[i * n + j] * L[j]
-                curve += s * L[i]
+                    s += w[H + i * n + j] * w[L + j]
+                curve += s * w[L + i]
             accept = slope < 0.0 and slope + curve <= 1e-4 * slope
         if accept:
             for i in range(n):
-                d[i] = min(max(d[i] + t * r[i], lo[i]), hi[i])
+                w[d + i] = min(max(w[d + i] + t * w[r + i], w[lo + i]), w[hi + i])
             return True
         t *= 0.5
     return False
 
 
-def sweeps(H: Array, g: Array, lo: Array, hi: Array, d: Array, tolerance: float, n: int) -> int:
-    """Minimises over one coordinate after the other until optimal; returns the sweeps used."""
-    for sweep in range(QP_SWEEPS):
+def active_set(w: Array, o: int, tolerance: float, n: int) -> int:
+    """Goes on from a point d in the box, one bound after the other, until it is optimal.
+
+    From the minimum over the free variables, the held one that its gradient pushes hardest into the
+    box is let go; on the way to the next minimum the first bound that is met is held.  Returns the
+    factorisations used, and one.
+    """
+    n = fixed_size(n)
+    g, lo, hi, d = o + W_G * n, o + W_LO * n, o + W_HI * n, o + W_D * n
+    r, free, H = o + W_R * n, o + W_FREE * n, o + W_VECTORS * n
+    for i in range(n):
+        w[free + i] = 1.0 if w[lo + i] < w[d + i] < w[hi + i] else 0.0
+    before = np.inf  # what the free gradients were when the last whole step began
+    for count in range(QP_CHANGES * n):
         worst = 0.0
         for i in range(n):
-            s = -g[i]
-            for j in range(n):
-                s += H[max(i, j) * n + min(i, j)] * d[j]
-            x = min(max(d[i] - s / H[i * n + i], lo[i]), hi[i])
-            worst = max(worst, abs(x - d[i]) * H[i * n + i])
-            d[i] = x
-        if worst <= tolerance:
-            return sweep + 1
-    return QP_SWEEPS
+            s = -w[g + i]
+            for j in range(i + 1):
+                s += w[H + i * n + j] * w[d + j]
+            for j in range(i + 1, n):
+                s += w[H + j * n + i] * w[d + j]
+            w[r + n + i] = s
+            worst = max(worst, abs(s) * w[free + i])
+        # A step repeated is a refinement; one that no longer halves the gradient is at rounding.
+        if worst <= tolerance or worst > 0.5 * before:
+            let_go, most = -1, tolerance
+            for i in range(n):
+                inward = -w[r + n + i] if w[d + i] <= w[lo + i] else w[r + n + i]
+                if w[free + i] == 0.0 and w[lo + i] < w[hi + i] and inward > most:
+                    let_go, most = i, inward
+            if let_go < 0:
+                return count + 1
+            w[free + let_go] = 1.0
+            worst = np.inf
+        before = worst
+        for i in range(n):
+            w[r + i] = -w[r + n + i] * w[free + i]
+        masked_newton(w, o, n)
+        t, met = 1.0, -1
+        for i in range(n):
+            x = w[d + i] + w[r + i]
+            if w[free + i] != 0.0 and not w[lo + i] <= x <= w[hi + i]:
+                bound = w[lo + i] if w[r + i] < 0.0 else w[hi + i]
+                s = (bound - w[d + i]) / w[r + i]
+                if met < 0 or s < t:
+                    t, met = s, i
+        for i in range(n):
+            w[d + i] = min(max(w[d + i] + t * w[r + i], w[lo + i]), w[hi + i])
+        if met >= 0:
+            w[d + met] = w[lo + met] if w[r + met] < 0.0 else w[hi + met]
+            w[free + met] = 0.0
+            before = np.inf
+    return QP_CHANGES * n + 1
 
 
-def projected_step(
-    H: Array, g: Array, lo: Array, hi: Array, d: Array, r: Array, L: Array, free: Array, n: int
-) -> int:
+def projected_step(w: Array, o: int, n: int) -> None:
     """Two-metric projection (Bertsekas 1982): a Newton step on the joints not held, clipped.
 
-    Joints on a bound (lo = 0 or hi = 0) that the gradient pushes against it are held.  Returns
-    1, the number of factorisations.
+    Joints on a bound (lo = 0 or hi = 0) that the gradient pushes against it are held.
     """
+    g, lo, hi, d = o + W_G * n, o + W_LO * n, o + W_HI * n, o + W_D * n
+    r, free = o + W_R * n, o + W_FREE * n
     for i in range(n):
-        held = (lo[i] >= 0.0 and g[i] <= 0.0) or (hi[i] <= 0.0 and g[i] >= 0.0)
-        free[i] = 0.0 if held else 1.0
-        r[i] = 0.0 if held else g[i]
-    masked_newton(H, r, L, free, n)
+        held = (w[lo + i] >= 0.0 and w[g + i] <= 0.0) or (w[hi + i] <= 0.0 and w[g + i] >= 0.0)
+        w[free + i] = 0.0 if held else 1.0
+        w[r + i] = 0.0 if held else w[g + i]
+    masked_newton(w, o, n)
     for i in range(n):
-        d[i] = min(max(r[i], lo[i]), hi[i])
-    return 1
+        w[d + i] = min(max(w[r + i], w[lo + i]), w[hi + i])
 
 
 def fixed_size(n: int) -> int:

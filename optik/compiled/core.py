@@ -21,7 +21,8 @@ from numpy.typing import NDArray
 from optik.chain import chain_to
 from optik.compiled import layout as at
 from optik.compiled import module
-from optik.compiled.fold import folded_frames, folded_front, trig_count
+from optik.compiled.fold import trig_count
+from optik.compiled.fronts import LANES, folded_frames, folded_front, general_front, is_plain
 from optik.compiled.normal import NormalChain, normal_form
 from optik.kinematics import Frame
 from optik.pose import Array, frozen
@@ -29,6 +30,7 @@ from optik.problem import Shape, Target
 from optik.robot import Robot
 
 KINDS = {"position": at.POSITION, "axis": at.AXIS, "pose": at.POSE}
+FEATURES = {"position": 4, "axis": 13, "pose": 8}  # of a table row, for each kind of target
 ROTATION_NUMBERS = {"position": 0, "axis": 6, "pose": 4}
 _TABLE_SOLVES = 12  # solves for each row of the table, of which the best-centred one is kept
 _TABLE_SEED = 1
@@ -90,7 +92,7 @@ class Core:
         if self.folded:
             front = folded_frames(self.chains, self._records, self.robot.n)
         else:
-            front = module.general_front()
+            front = general_front(projected=self.settings.projected)
         return module.load(_identifier(self._name), module.forward_text(front))
 
     def forward(self, q: Array) -> tuple[Array, Array]:
@@ -114,9 +116,14 @@ class Core:
         last: int = 1 << 30,
         steps: int = 200,
         trace: Array | None = None,
+        abreast: bool = False,
     ) -> None:
-        """Solves rows of problems; see `optik.compiled.entries.solve_rows` for the arrays."""
-        self.kernel(
+        """Solves rows of problems; see `optik.compiled.entries.solve_rows` for the arrays.
+
+        With `abreast` several rows are worked on at once where the shape allows it.
+        """
+        kernel = self.batch_kernel if abreast else self.kernel
+        kernel(
             positions,
             rotations,
             asked,
@@ -137,6 +144,15 @@ class Core:
         return module.load(_identifier(self._name), self._text).solve_rows
 
     @cached_property
+    def batch_kernel(self) -> Any:
+        """The same for several rows at once; the plain kernel where the shape does not allow it."""
+        plain = is_plain(self._records, self.robot.n, log=self.settings.log)
+        if not (self.folded and plain) or self.settings.projected:
+            return self.kernel
+        text = module.solve_text(self._folded(LANES))
+        return module.load(f"{_identifier(self._name)}_batch", text).solve_rows
+
+    @cached_property
     def relax_kernel(self) -> Any:
         """The compiled posture phase (optik.compiled.posture)."""
         return module.load(_identifier(self._name), module.relax_text(self._front)).relax
@@ -148,29 +164,40 @@ class Core:
     @cached_property
     def _front(self) -> str:
         if not self.folded:
-            return module.general_front()
-        return folded_front(self.chains, self._records, self.robot.n, log=self.settings.log)
+            return general_front(projected=self.settings.projected)
+        return self._folded(1)
+
+    def _folded(self, lanes: int) -> str:
+        return folded_front(
+            self.chains,
+            self._records,
+            self.robot.n,
+            log=self.settings.log,
+            projected=self.settings.projected,
+            lanes=lanes,
+        )
 
     def _numbers(self, table: Array | None) -> Array:
         robot, settings, n = self.robot, self.settings, self.robot.n
         header = np.zeros(at.HEADER)
         stride = _golden_strides(n)
         chains = self._chain_numbers(at.HEADER + 5 * n)
-        rows = 0 if table is None else table.shape[1]
+        rows = 0 if table is None else -(-table.shape[1] // at.BLOCK) * at.BLOCK
         header[at.F_SIZE] = n
         header[at.F_TARGETS] = len(self._records)
         header[at.F_FRAMES] = len(self._frames)
         header[at.F_CHAIN] = at.HEADER + 5 * n
         header[at.F_TABLE] = at.HEADER + 5 * n + len(chains)
         header[at.F_ROWS] = rows
-        header[at.F_PATIENT] = settings.patient
+        header[at.F_BLOCK] = at.BLOCK
         header[at.F_DAMPING] = settings.damping
         header[at.F_DAMPING_FLOOR] = settings.damping_floor
         header[at.F_STEP_LIMIT] = settings.step_limit
         header[at.F_FALL] = settings.fall
-        header[at.F_PATIENCE] = settings.patience
-        header[at.F_START_STEPS] = settings.start_steps
-        header[at.F_NEAR] = settings.near
+        # The only start is never given up while its configuration changes.
+        header[at.F_PATIENCE] = np.inf if settings.patient else settings.patience
+        header[at.F_START_STEPS] = np.inf if settings.patient else settings.start_steps
+        header[at.F_NEAR] = settings.near if table is None else min(settings.near, table.shape[1])
         header[at.F_SEED] = (settings.seed * 0.6180339887498949) % 1.0
         header[at.F_TRIG] = trig_count(self.chains)
         header[at.F_METHOD] = settings.projected
@@ -179,7 +206,7 @@ class Core:
         parts = [header, robot.lower, robot.upper, robot.sampling_lower, robot.sampling_upper]
         parts += [stride, chains]
         if table is not None:
-            parts.append(table.reshape(-1))
+            parts += _packed(table, self._features, n, rows)
         return frozen(np.concatenate(parts))
 
     def _chain_numbers(self, begin: int) -> Array:
@@ -198,14 +225,19 @@ class Core:
             offset += len(numbers)
         return np.concatenate([targets.reshape(-1), np.array(heads, dtype=np.float64), *blocks])
 
+    @property
+    def _features(self) -> tuple[int, ...]:
+        """Numbers that a table row has for each target."""
+        return tuple(FEATURES[t.kind] for t in self.shape.targets)
+
     def _table(self) -> Array:
-        """The start table, shape (n + 13 targets, rows): from the cache, or built and kept."""
+        """The start table, shape (n + features, rows): from the cache, or built and kept."""
         key = hashlib.sha256(self._text.encode())
         key.update(self.fixed.tobytes())
         key.update(repr((_TABLE_SOLVES, _TABLE_SEED, self.settings.table_size)).encode())
         name = f"optik_{_identifier(self.robot.name)}_{key.hexdigest()[:32]}.npy"
         path = module.cache_folder() / name
-        rows = self.robot.n + at.FEATURES * len(self._records)
+        rows = self.robot.n + sum(self._features)
         try:
             table = np.load(path, allow_pickle=False)
             if table.shape[0] == rows and table.ndim == 2 and np.isfinite(table).all():
@@ -249,28 +281,32 @@ class Core:
         return np.ascontiguousarray(np.concatenate([best, features], axis=1).T)
 
     def _targets_at(self, q: Array) -> tuple[Array, Array, Array]:
-        """Table features (N, 13 T) and the raw targets that configurations (N, n) reach."""
+        """Table features (N, F) and the raw targets that configurations (N, n) reach."""
         kinematics = self.robot.kinematics()
         many = len(self._records)
-        features = np.empty((len(q), many, at.FEATURES))
+        features = np.empty((len(q), sum(self._features)))
         width = rotation_width(self.shape)
         positions = np.empty((len(q), many, 3))
         rotations = np.zeros((len(q), many, width))
         for i, configuration in enumerate(q):
             kinematics.update(configuration)
+            row: list[float] = []
             for k, t in enumerate(self.shape.targets):
                 p, R = kinematics.position(t.frame), kinematics.rotation(t.frame)
                 if t.relative_to is not None:
                     base = kinematics.rotation(t.relative_to)
                     p, R = base.T @ (p - kinematics.position(t.relative_to)), base.T @ R
-                features[i, k, 0], features[i, k, 1:4], features[i, k, 4:] = p @ p, p, R.reshape(9)
+                row += [float(p @ p), *p.tolist()]
                 positions[i, k] = p
                 if t.kind == "pose":
                     rotations[i, k, :4] = _quaternion(R)
+                    row += rotations[i, k, :4].tolist()
                 elif t.kind == "axis":
                     # The body axis is part of the problem, not of its shape; z stands for it.
                     rotations[i, k, :6] = 0.0, 0.0, 1.0, R[0, 2], R[1, 2], R[2, 2]
-        return features.reshape(len(q), -1), positions, rotations
+                    row += R.reshape(9).tolist()
+            features[i] = row
+        return features, positions, rotations
 
 
 def tolerances(position: float, rotation: float) -> tuple[float, float]:
@@ -280,7 +316,9 @@ def tolerances(position: float, rotation: float) -> tuple[float, float]:
         The position tolerance [m], and the measure of the rotation tolerance (rows.py).
     """
     position -= min(1e-3 * position, 1e-12)
-    rotation -= min(1e-3 * rotation, 1e-12)
+    # Close to a right angle the measure is flat: angles 1e-8 apart have the same.
+    flat = abs(rotation - 0.5 * math.pi) < 1e-3
+    rotation -= min(1e-3 * rotation, 1e-7 if flat else 1e-12)
     if rotation >= math.pi:
         return position, 2.0
     return position, math.sin(rotation) if rotation < 0.5 * math.pi else 2.0 - math.sin(rotation)
@@ -336,6 +374,19 @@ def _joint_numbers(chain: NormalChain) -> Array:
         rows += [*j.offset, *j.rotation.reshape(9), 0.0, 0.0]
     rows += [*chain.tool_offset, *chain.tool_rotation.reshape(9)]
     return np.array(rows, dtype=np.float64)
+
+
+def _packed(table: Array, features: tuple[int, ...], n: int, rows: int) -> list[Array]:
+    """A table as kernels read it: padded to `rows` rows, features in blocks of single floats."""
+    padded = np.zeros((table.shape[0], rows))
+    padded[:, : table.shape[1]] = table
+    parts, begin = [padded[:n].reshape(-1)], n
+    for count in features:
+        padded[begin, table.shape[1] :] = np.inf  # the |p|^2 of rows that are none
+        blocks = padded[begin : begin + count].reshape(count, -1, at.BLOCK).transpose(1, 0, 2)
+        parts.append(blocks.astype(np.float32).reshape(-1).view(np.float64))
+        begin += count
+    return parts
 
 
 def _golden_strides(n: int) -> Array:

@@ -1,6 +1,6 @@
 r"""Bounded Levenberg-Marquardt from one start, and the search over starts: all inside one kernel.
 
-From one start (`descend`): at every configuration the step solves, exactly,
+From one start: at every configuration the step solves, exactly,
 
     minimise over d    1/2 |J d - e|^2 + 1/2 mu |d|^2
     subject to         lower - q <= d <= upper - q,   |d_i| <= step_limit
@@ -12,10 +12,16 @@ with the cost.  A descent ends when the target is reached, when q no longer move
 not fallen by the factor `fall` within `patience` iterations, or after `start_steps` iterations.
 The last two tests are left out when there is only the given start.
 
-Over starts (`search`): the given start; then solved configurations from the table, nearest in pose
-first; then the middle of the ranges; then a quasi-random sequence (Roberts 2018: fractions of
+Over starts (`place_start`): the given start; then solved configurations from the table, nearest in
+pose first; then the middle of the ranges; then a quasi-random sequence (Roberts 2018: fractions of
 multiples of powers of the generalised golden ratio), taking turns with further rows of the table.
 The configuration with the lowest cost of all is what comes back.
+
+`solve_rows` works on as many problems at once as the module has lanes.  `advance` evaluates them
+all and makes every Newton step, in one loop that runs in vector registers; what differs from lane
+to lane, a step that met a bound among it, is done one lane after the other.  A lane whose problem
+is finished takes the next row, so that no row waits for another, and no answer depends on its
+neighbours.
 """
 
 from __future__ import annotations
@@ -24,269 +30,271 @@ import math
 
 import numpy as np
 
-from optik.compiled.boxqp import box_qp, projected_step
-from optik.compiled.general import frame_count, size, target_field, targets, trig_size
+from optik.compiled.boxqp import active_set, bounded_step, free_step, projected_step
+from optik.compiled.general import (
+    distances_at,
+    goal_at,
+    lane_count,
+    program_at,
+    size,
+    state_at,
+    target_field,
+    targets,
+)
 from optik.compiled.layout import (
     AXIS,
-    BROKEN,
-    CODE_BITS,
+    BLOCK,
+    F_BLOCK,
     F_DAMPING,
     F_DAMPING_FLOOR,
     F_FALL,
-    F_METHOD,
     F_NEAR,
     F_PATIENCE,
-    F_PATIENT,
     F_ROWS,
     F_SEED,
-    F_START_STEPS,
     F_STEP_LIMIT,
     F_TABLE,
     F_TABLE_WEIGHT,
-    FEATURES,
-    FRAME_HEAD,
     G_BODY_AXIS,
-    G_ROTATION,
+    G_QUATERNION,
     G_WORLD_AXIS,
     GAVE_UP,
-    GOAL,
+    GOING,
     HEADER,
-    OUT_OF_STEPS,
     POSE,
+    S_ALLOWED,
+    S_BEST,
+    S_BEST_POSITION,
+    S_BEST_ROTATION,
+    S_CODE,
+    S_COST,
+    S_CUT,
+    S_MARK,
+    S_POSITION,
+    S_POSITION_TOLERANCE,
+    S_ROTATION,
+    S_ROTATION_TOLERANCE,
+    S_SINCE,
+    S_USED,
     SOLVED,
-    STEP_BITS,
+    W_BEST,
+    W_D,
+    W_HI,
+    W_LO,
+    W_NEXT,
+    W_VECTORS,
 )
+from optik.compiled.pointers import singles
 from optik.compiled.rows import normal_equations
 from optik.pose import Array
 
-
-def workspace(fixed: Array) -> Array:
-    """Everything that a solve scribbles on, in one allocation."""
-    n = size(fixed)
-    blocks = (frame_count(fixed) + targets(fixed)) * (FRAME_HEAD + 6 * n)
-    blocks += trig_size(fixed)
-    return np.empty(blocks + 2 * n * n + 8 * n + int(fixed[F_ROWS]))
+LEAST_MOVE = 1e-14  # [rad or m] a step below it is no step
 
 
-def search(
-    goal: Array,
-    q_init: Array,
-    q_out: Array,
-    values: Array,
-    fixed: Array,
-    w: Array,
-    trace: Array,
-    first: int,
-    last: int,
-    steps: int,
-) -> int:
-    """Descends from one start after another until one reaches the target.
+def advance(fixed: Array, w: Array) -> None:
+    """Evaluates every lane's next configuration, judges it, and makes the step from there.
 
-    Args:
-        goal: the targets' numbers.
-        q_init: the given start, shape (n,) [rad or m]; moved into the limits.
-        q_out: the best configuration is written here, shape (n,); always inside the limits.
-        values: its cost, position error [m] and rotation error [rad], shape (3,), written.
-        fixed: the solver's numbers.
-        w: workspace.
-        trace: rows are filled with the configurations visited, shape (k, n); k may be 0.
-        first: number of the first start, 0 for the given one.
-        last: number of the start after the last.
-        steps: iterations allowed, all starts together.
-
-    Returns:
-        code + steps * 2^4 + starts * 2^34.
+    This one serves a single lane and any shape; folded modules of plain shapes have their own.
     """
     n = size(fixed)
-    v = (frame_count(fixed) + targets(fixed)) * (FRAME_HEAD + 6 * n) + trig_size(fixed)
-    H = w[v : v + n * n]
-    L = w[v + n * n : v + 2 * n * n]
-    v += 2 * n * n
-    q = w[v : v + n]
-    g = w[v + n : v + 2 * n]
-    lo = w[v + 2 * n : v + 3 * n]
-    hi = w[v + 3 * n : v + 4 * n]
-    d = w[v + 4 * n : v + 5 * n]
-    r = w[v + 5 * n : v + 7 * n]
-    free = w[v + 7 * n : v + 8 * n]
-    distance = w[v + 8 * n : v + 8 * n + int(fixed[F_ROWS])]
-    values[0] = values[1] = values[2] = np.inf
-    taken, visited, code, ranked = 0, 0, GAVE_UP, False
-    patient = fixed[F_PATIENT] != 0.0
-    start = first
     for i in range(n):
-        q_out[i] = min(max(q_init[i], fixed[HEADER + i]), fixed[HEADER + n + i])
-    while True:
-        if start == 0:
-            for i in range(n):
-                q[i] = q_out[i]
-        else:
-            if not ranked:
-                rank_table(goal, fixed, distance)
-                # A search that goes on: the rows that earlier starts used up are no starts again.
-                for earlier in range(1, min(start, 2 * int(fixed[F_ROWS]) + 2)):
-                    place_start(earlier, fixed, distance, q, n)
-                ranked = True
-            place_start(start, fixed, distance, q, n)
-        code, used, visited = descend(
-            q, goal, fixed, w, H, g, lo, hi, d, r, L, free, n, steps - taken, patient,
-            q_out, values, trace, visited,
-        )  # fmt: skip
-        taken += used
-        if code in (SOLVED, OUT_OF_STEPS) or start + 1 >= last:
-            break
-        start += 1
-    measure = values[2]
-    if measure > 1.0:
-        values[2] = math.pi - math.asin(min(max(2.0 - measure, 0.0), 1.0))
-    else:
-        values[2] = math.asin(measure)
-    return code + (taken << CODE_BITS) + ((start - first) << (CODE_BITS + STEP_BITS))
+        w[i] = w[W_NEXT * n + i]
+    cost, position, rotation = normal_equations(fixed, w)
+    mu = fixed[F_DAMPING] * cost + fixed[F_DAMPING_FLOOR]
+    limit = fixed[F_STEP_LIMIT]
+    for i in range(n):
+        w[W_VECTORS * n + i * n + i] += mu
+        w[W_LO * n + i] = max(fixed[HEADER + i] - w[i], -limit)
+        w[W_HI * n + i] = min(fixed[HEADER + n + i] - w[i], limit)
+    cut = not free_step(w, 0, n)
+    moved = take_step(0, fixed, w)
+    judge(
+        0, fixed, w, cost, position, rotation, moved, cut, fixed[F_FALL], fixed[F_PATIENCE]
+    )  # fmt: skip
 
 
-def descend(
-    q: Array,
-    goal: Array,
+def judge(
+    lane: int,
     fixed: Array,
     w: Array,
-    H: Array,
-    g: Array,
-    lo: Array,
-    hi: Array,
-    d: Array,
-    r: Array,
-    L: Array,
-    free: Array,
-    n: int,
-    steps: int,
-    patient: bool,
-    q_out: Array,
-    values: Array,
-    trace: Array,
-    visited: int,
-) -> tuple[int, int, int]:
-    """Iterates from q until solved, hopeless or out of steps; keeps the best configuration.
+    cost: float,
+    position: float,
+    rotation: float,
+    moved: float,
+    cut: bool,
+    fall: float,
+    patience: float,
+) -> None:
+    """Judges a lane's configuration: solved, hopeless, or to be followed; keeps the best one.
 
-    Returns:
-        How it ended, the iterations taken, the rows of trace filled.
+    Without a branch, so that a loop over lanes can have it in vector registers.
     """
-    damping, floor = fixed[F_DAMPING], fixed[F_DAMPING_FLOOR]
-    limit = fixed[F_STEP_LIMIT]
-    patience = int(fixed[F_PATIENCE])
-    allowed = steps if patient else min(steps, int(fixed[F_START_STEPS]))
-    position_tolerance = goal[GOAL * targets(fixed)]
-    rotation_tolerance = goal[GOAL * targets(fixed) + 1]
-    mark, since = np.inf, 0
-    used = 0
-    while True:
-        cost, position, rotation = normal_equations(q, goal, fixed, w, H, g)
-        if visited < trace.shape[0]:
-            for i in range(n):
-                trace[visited, i] = q[i]
-            visited += 1
-        if not cost < np.inf:
-            return BROKEN, used, visited
-        solved = position <= position_tolerance and rotation <= rotation_tolerance
-        if cost < values[0] or solved:
-            values[0], values[1], values[2] = cost, position, rotation
-            for i in range(n):
-                q_out[i] = q[i]
-        if solved:
-            return SOLVED, used, visited
-        if used >= allowed:
-            return (OUT_OF_STEPS if used >= steps else GAVE_UP), used, visited
-        if not patient:
-            if cost <= fixed[F_FALL] * mark:
-                mark, since = cost, 0
-            else:
-                since += 1
-                if since >= patience:
-                    return GAVE_UP, used, visited
-        mu = damping * cost + floor
-        for i in range(n):
-            H[i * n + i] += mu
-            lo[i] = max(fixed[HEADER + i] - q[i], -limit)
-            hi[i] = min(fixed[HEADER + n + i] - q[i], limit)
-        if fixed[F_METHOD] == 0.0:
-            box_qp(H, g, lo, hi, d, r, L, free, n)
-        else:
-            projected_step(H, g, lo, hi, d, r, L, free, n)
-        moved = 0.0
-        for i in range(n):
-            x = min(max(q[i] + d[i], fixed[HEADER + i]), fixed[HEADER + n + i])
-            moved = max(moved, abs(x - q[i]))
-            q[i] = x
-        if moved < 1e-14:
-            return GAVE_UP, used, visited
-        used += 1
+    n, many = size(fixed), lane_count(fixed)
+    s = many * state_at(n) + lane
+    better = cost < w[s + many * S_BEST]
+    w[s + many * S_BEST] = cost if better else w[s + many * S_BEST]
+    w[s + many * S_BEST_POSITION] = position if better else w[s + many * S_BEST_POSITION]
+    w[s + many * S_BEST_ROTATION] = rotation if better else w[s + many * S_BEST_ROTATION]
+    for i in range(n):
+        best = many * (W_BEST * n + i) + lane
+        w[best] = w[many * i + lane] if better else w[best]
+    solved = (position <= w[s + many * S_POSITION_TOLERANCE]) & (
+        rotation <= w[s + many * S_ROTATION_TOLERANCE]
+    )
+    mark, since, used = w[s + many * S_MARK], w[s + many * S_SINCE], w[s + many * S_USED]
+    fallen = cost <= fall * mark
+    since = 0.0 if fallen else since + 1.0
+    w[s + many * S_MARK] = cost if fallen else mark
+    w[s + many * S_SINCE] = since
+    ended = (
+        (used >= w[s + many * S_ALLOWED])
+        | (since >= patience)
+        | (not cost < np.inf)
+        | ((moved < LEAST_MOVE) & (not cut))
+    )
+    w[s + many * S_CODE] = SOLVED if solved else GAVE_UP if ended else GOING
+    w[s + many * S_USED] = used if solved | ended else used + 1.0
+    w[s + many * S_COST], w[s + many * S_POSITION] = cost, position
+    w[s + many * S_ROTATION] = rotation
+    w[s + many * S_CUT] = 1.0 if cut else 0.0
 
 
-def rank_table(goal: Array, fixed: Array, distance: Array) -> None:
-    """Writes each table row's squared distance to the targets [m^2], up to a constant.
+def take_step(lane: int, fixed: Array, w: Array) -> float:
+    """Sets a lane's next configuration from its step; returns the largest move."""
+    n, many = size(fixed), lane_count(fixed)
+    moved = 0.0
+    for i in range(n):
+        here = w[many * i + lane]
+        x = here + w[many * (W_D * n + i) + lane]
+        x = min(max(x, fixed[HEADER + i]), fixed[HEADER + n + i])
+        moved = max(moved, abs(x - here))
+        w[many * (W_NEXT * n + i) + lane] = x
+    return moved
 
-    Position distance squared, plus weight times -tr(R^T R*) (the squared chordal distance of
-    orientations up to a constant) or -x.t for an axis target.  With |p|^2 kept in the table all of
-    it is linear in a row's numbers, so that each pass below is one loop in vector registers.
+
+def bend(lane: int, fixed: Array, w: Array) -> bool:
+    """Replaces a lane's clipped step by the box step; returns whether it still moves."""
+    box_step(lane, fixed, w)
+    return take_step(lane, fixed, w) >= LEAST_MOVE
+
+
+def box_step(lane: int, fixed: Array, w: Array) -> None:
+    """The exact box step of a single lane; folded modules of plain shapes have their own."""
+    bounded_step(w, 0, size(fixed))
+
+
+def clipped_step(lane: int, fixed: Array, w: Array) -> None:
+    """The step by two-metric projection of a single lane; takes the place of `box_step`."""
+    projected_step(w, 0, size(fixed))
+
+
+def safeguard(lane: int, tolerance: float, fixed: Array, w: Array) -> None:
+    """The safeguard of a lane's box step, on a copy of its program."""
+    n, many = size(fixed), lane_count(fixed)
+    o = program_at(fixed)
+    if many > 1:
+        for i in range(state_at(n)):
+            w[o + i] = w[many * i + lane]
+    active_set(w, o, tolerance, n)
+    for i in range(n):
+        w[many * (W_D * n + i) + lane] = w[o + W_D * n + i]
+
+
+def rank_table(lane: int, fixed: Array, w: Array) -> None:
+    """Writes each table row's squared distance to a lane's targets [m^2], up to a constant.
+
+    Position distance squared, |p|^2 - 2 p.p* with |p|^2 from the table, minus weight times
+    tr(R^T R*) = 4 (h.h*)^2 - 1 with h the quaternions, or x.t for an axis target.  Features and
+    distances have single precision, two to each number of `fixed` and `w`: they only rank.
     """
-    n, rows = size(fixed), int(fixed[F_ROWS])
-    factor = np.empty(12)
+    n, many, rows = size(fixed), lane_count(fixed), int(fixed[F_ROWS])
+    # Places are counted in numbers of single precision.
+    table, distance = singles(fixed), singles(w)
+    begin = 2 * distances_at(fixed) + lane * rows
+    at = 2 * (int(fixed[F_TABLE]) + n * rows)
+    weight = fixed[F_TABLE_WEIGHT]
+    block = int(fixed[F_BLOCK])  # a number that the compiler does not know keeps the loops
+    for k in range(rows):
+        distance[begin + k] = np.float32(0.0)
     for t in range(targets(fixed)):
-        at = int(fixed[F_TABLE]) + n * rows + FEATURES * rows * t
-        o = GOAL * t
+        o = many * goal_at(t, n) + lane
         kind = target_field(fixed, t, 0)
-        for a in range(3):
-            factor[a] = -2.0 * goal[o + a]
-            for b in range(3):
-                x = goal[o + G_ROTATION + 3 * a + b] if kind == POSE else 0.0
-                if kind == AXIS:
-                    x = goal[o + G_WORLD_AXIS + a] * goal[o + G_BODY_AXIS + b]
-                factor[3 + 3 * a + b] = -fixed[F_TABLE_WEIGHT] * x
-        square = fixed[at : at + rows]
-        if t == 0:
-            for k in range(rows):
-                distance[k] = square[k]
-        else:
-            for k in range(rows):
-                distance[k] += square[k]
-        for c in range(0, 12, 3):
-            first = at + (c + 1) * rows
-            x, y, z = factor[c], factor[c + 1], factor[c + 2]
-            if x == 0.0 and y == 0.0 and z == 0.0:
-                continue
-            column_x = fixed[first : first + rows]
-            column_y = fixed[first + rows : first + 2 * rows]
-            column_z = fixed[first + 2 * rows : first + 3 * rows]
-            for k in range(rows):
-                distance[k] += x * column_x[k] + y * column_y[k] + z * column_z[k]
+        x, y = np.float32(-2.0 * w[o]), np.float32(-2.0 * w[o + many])
+        z = np.float32(-2.0 * w[o + 2 * many])
+        a = b = c = d = np.float32(0.0)
+        if kind == POSE:
+            # weight tr(R^T R*) is (2 sqrt(weight) h.h*)^2, up to a constant.
+            scale = 2.0 * math.sqrt(weight)
+            h = o + many * G_QUATERNION
+            a, b = np.float32(scale * w[h]), np.float32(scale * w[h + many])
+            c, d = np.float32(scale * w[h + 2 * many]), np.float32(scale * w[h + 3 * many])
+        for out in range(begin, begin + rows, BLOCK):
+            for k in range(block):
+                square = table[at + k] + x * table[at + BLOCK + k]
+                square += y * table[at + 2 * BLOCK + k] + z * table[at + 3 * BLOCK + k]
+                distance[out + k] += square
+            at += 4 * BLOCK
+            if kind == POSE:
+                for k in range(block):
+                    cosine = a * table[at + k] + b * table[at + BLOCK + k]
+                    cosine += c * table[at + 2 * BLOCK + k] + d * table[at + 3 * BLOCK + k]
+                    distance[out + k] -= cosine * cosine
+                at += 4 * BLOCK
+            if kind == AXIS:
+                for i in range(9):
+                    g = w[o + many * (G_WORLD_AXIS + i // 3)]
+                    g = np.float32(weight * g * w[o + many * (G_BODY_AXIS + i % 3)])
+                    for k in range(block):
+                        distance[out + k] -= g * table[at + k]
+                    at += BLOCK
 
 
-def place_start(start: int, fixed: Array, distance: Array, q: Array, n: int) -> None:
-    """Writes start number `start` (1 or more) into q."""
+def nearest_row(lane: int, fixed: Array, w: Array) -> int:
+    """The table row of least distance, which is then used up; -1 if none is left."""
+    rows, block = int(fixed[F_ROWS]), int(fixed[F_BLOCK])
+    distance = singles(w)
+    begin = 2 * distances_at(fixed) + lane * rows
+    # The least of every k-th of a block, and the block that it is in.
+    least = 2 * distances_at(fixed) + lane_count(fixed) * rows
+    place = least + BLOCK
+    for k in range(BLOCK):
+        distance[least + k], distance[place + k] = np.float32(np.inf), np.float32(0.0)
+    for number in range(rows // BLOCK):
+        here = np.float32(number)
+        at = begin + number * BLOCK
+        for k in range(block):
+            nearer = distance[at + k] < distance[least + k]
+            distance[place + k] = here if nearer else distance[place + k]
+            distance[least + k] = distance[at + k] if nearer else distance[least + k]
+    row, nearest = -1, np.float32(np.inf)
+    for k in range(BLOCK):
+        if distance[least + k] < nearest:
+            row, nearest = BLOCK * int(distance[place + k]) + k, distance[least + k]
+    if row >= 0:
+        distance[begin + row] = np.float32(np.inf)
+    return row
+
+
+def place_start(start: int, lane: int, fixed: Array, w: Array) -> None:
+    """Moves a lane to start number `start` (1 or more)."""
+    n, many = size(fixed), lane_count(fixed)
     rows, near = int(fixed[F_ROWS]), int(fixed[F_NEAR])
     near = min(near, rows)
     later = start - near - 1
     row = -1
     if start <= near or (later > 0 and later % 2 == 0 and near + later // 2 <= rows):
-        nearest = np.inf
-        for k in range(rows):
-            if distance[k] < nearest:
-                nearest = distance[k]
-                row = k
-        if row >= 0:
-            distance[row] = np.inf
+        row = nearest_row(lane, fixed, w)
     low, high = HEADER + 2 * n, HEADER + 3 * n
-    if row >= 0:
-        table = int(fixed[F_TABLE])
-        for i in range(n):
+    table = int(fixed[F_TABLE])
+    for i in range(n):
+        if row >= 0:
             x = fixed[table + i * rows + row]
-            q[i] = min(max(x, fixed[HEADER + i]), fixed[HEADER + n + i])
-    elif later == 0:
-        for i in range(n):
-            q[i] = 0.5 * (fixed[low + i] + fixed[high + i])
-    else:
-        for i in range(n):
+        elif later == 0:
+            x = 0.5 * (fixed[low + i] + fixed[high + i])
+        else:
             x = fixed[F_SEED] + later * fixed[HEADER + 4 * n + i]
             x -= math.floor(x)
             # A start right at a limit is a bad one: 5 % of the range stay free at both ends.
             x = fixed[low + i] + (0.05 + 0.9 * x) * (fixed[high + i] - fixed[low + i])
-            q[i] = min(max(x, fixed[HEADER + i]), fixed[HEADER + n + i])
+        x = min(max(x, fixed[HEADER + i]), fixed[HEADER + n + i])
+        w[many * (W_NEXT * n + i) + lane] = x

@@ -11,17 +11,60 @@ import math
 
 import numpy as np
 
-from optik.compiled.descent import search, workspace
-from optik.compiled.general import frames, size, target_field, targets
+from optik.compiled.descent import advance, bend, place_start, rank_table
+from optik.compiled.general import (
+    blocks_at,
+    frames,
+    goal_at,
+    lane_count,
+    size,
+    state_at,
+    target_field,
+    targets,
+    workspace,
+)
 from optik.compiled.layout import (
     AXIS,
+    BROKEN,
+    CODE_BITS,
+    F_METHOD,
+    F_ROWS,
+    F_START_STEPS,
     FRAME_HEAD,
     G_POSITION_WEIGHT,
+    G_QUATERNION,
     G_ROTATION,
     G_ROTATION_WEIGHT,
-    GOAL,
+    GAVE_UP,
+    GOING,
+    HEADER,
+    OUT_OF_STEPS,
     POSE,
+    S_ALLOWED,
+    S_BEST,
+    S_BEST_POSITION,
+    S_BEST_ROTATION,
+    S_CODE,
+    S_COST,
+    S_CUT,
+    S_MARK,
+    S_POSITION,
+    S_POSITION_TOLERANCE,
+    S_RANKED,
+    S_ROTATION,
+    S_ROTATION_TOLERANCE,
+    S_ROW,
+    S_SINCE,
+    S_START,
+    S_TAKEN,
+    S_USED,
+    SOLVED,
+    STEP_BITS,
+    W_BEST,
+    W_NEXT,
+    W_Q,
 )
+from optik.compiled.pointers import pointer
 from optik.compiled.rows import block_of
 from optik.pose import Array
 
@@ -40,7 +83,7 @@ def solve_rows(
     last: int,
     steps: int,
 ) -> None:
-    """Solves one problem after the other; each answer depends on that problem alone.
+    """Solves many problems; each answer depends on its own problem alone.
 
     All arrays but `trace` are flat, row after row.
 
@@ -50,35 +93,167 @@ def solve_rows(
             padded to a common length; empty for position targets.
         asked: position tolerance [m], measure of the rotation tolerance, then w_p and w_r [m/rad]
             of each target, shape (2 + 2 targets,).
-        q_init: starts, shape (N n,), or (n,) for one common start.
-        q_out: answers, shape (N n,), written.
+        q_init: starts, shape (N n,), or (n,) for one common start; moved into the limits.
+        q_out: answers, shape (N n,), written; always inside the limits.
         codes: code + steps * 2^4 + starts * 2^34 of each row, shape (N,), int64, written.
         values: cost, position error [m] and rotation error [rad] of each answer, shape (3 N,),
             written.
-        trace: configurations visited, shape (k, n), k = 0 if not wanted.
+        trace: configurations visited, shape (k, n), k = 0 if not wanted; for one row.
         fixed: the solver's numbers.
         first: number of the first start, 0 for the given one.
         last: number of the start after the last.
         steps: iterations allowed for each row.
     """
-    n, many = size(fixed), targets(fixed)
+    f = pointer(fixed)
+    n, many = size(f), lane_count(f)
     total = codes.shape[0]
-    stride = rotations.shape[0] // (total * many)
-    common = q_init.shape[0] == n
-    w = workspace(fixed)
-    goal = np.empty(GOAL * many + 2)
-    goal[GOAL * many], goal[GOAL * many + 1] = asked[0], asked[1]
-    for k in range(total):
-        for t in range(many):
-            fill_goal(
-                positions, 3 * (k * many + t), rotations, stride * (k * many + t), asked,
-                2 + 2 * t, target_field(fixed, t, 0), goal, GOAL * t,
-            )  # fmt: skip
-        begin = 0 if common else k * n
-        codes[k] = search(
-            goal, q_init[begin : begin + n], q_out[k * n : k * n + n],
-            values[3 * k : 3 * k + 3], fixed, w, trace, first, last, steps,
+    stride = rotations.shape[0] // (total * targets(f))
+    own = 0 if q_init.shape[0] == n else n
+    room = workspace(f)
+    w = pointer(room)
+    p, r, a = pointer(positions), pointer(rotations), pointer(asked)
+    start_at, q, out = pointer(q_init), pointer(q_out), pointer(values)
+    coming = visited = 0
+    for lane in range(many):
+        # An idle lane works on the last row, and nobody looks.
+        k = min(coming, total - 1)
+        load_row(lane, k, p, r, stride, a, start_at, own, f, w)
+        begin_descent(lane, first, first, steps, f, w)
+        w[many * (state_at(n) + S_ROW) + lane] = coming if coming < total else -1.0
+        coming += 1
+    busy = min(many, total)
+    while busy > 0:
+        advance(f, w)
+        if visited < trace.shape[0]:
+            for i in range(n):
+                trace[visited, i] = w[many * i]
+            visited += 1
+        for lane in range(many):
+            s = many * state_at(n) + lane
+            going = w[s + many * S_CODE] == GOING
+            if going and w[s + many * S_CUT] == 0.0 and f[F_METHOD] == 0.0:
+                continue
+            k = int(w[s + many * S_ROW])
+            if k < 0 or (going and bend(lane, f, w)):
+                continue
+            w[s + many * S_TAKEN] += w[s + many * S_USED] - (1.0 if going else 0.0)
+            start = int(w[s + many * S_START])
+            code = code_of(lane, steps, f, w)
+            if code not in (SOLVED, OUT_OF_STEPS) and start + 1 < last:
+                begin_descent(lane, start + 1, first, steps, f, w)
+                continue
+            unload_row(lane, k, code, q, out, f, w)
+            taken = int(w[s + many * S_TAKEN])
+            codes[k] = code + (taken << CODE_BITS) + ((start - first) << (CODE_BITS + STEP_BITS))
+            if coming < total:
+                load_row(lane, coming, p, r, stride, a, start_at, own, f, w)
+                begin_descent(lane, first, first, steps, f, w)
+                w[s + many * S_ROW] = coming
+                coming += 1
+            else:
+                w[s + many * S_ROW] = -1.0
+                busy -= 1
+    keep(room)
+
+
+def keep(array: Array) -> None:
+    """Does nothing with an array, after pointers into it were used for the last time."""
+    array[0] = 0.0
+
+
+def code_of(lane: int, steps: int, fixed: Array, w: Array) -> int:
+    """How a lane's descent ended."""
+    many = lane_count(fixed)
+    s = many * state_at(size(fixed)) + lane
+    if w[s + many * S_CODE] == SOLVED:
+        return SOLVED
+    if not w[s + many * S_COST] < np.inf:
+        return BROKEN
+    return OUT_OF_STEPS if w[s + many * S_TAKEN] >= steps else GAVE_UP
+
+
+def unload_row(
+    lane: int, k: int, code: int, q_out: Array, values: Array, fixed: Array, w: Array
+) -> None:
+    """Writes a lane's answer into row k: where it was solved, or the best configuration."""
+    n, many = size(fixed), lane_count(fixed)
+    s = many * state_at(n) + lane
+    place = W_Q if code == SOLVED else W_BEST
+    for i in range(n):
+        q_out[k * n + i] = w[many * (place * n + i) + lane]
+    c, p, r = S_BEST, S_BEST_POSITION, S_BEST_ROTATION
+    if code == SOLVED:
+        c, p, r = S_COST, S_POSITION, S_ROTATION
+    values[3 * k], values[3 * k + 1] = w[s + many * c], w[s + many * p]
+    measure = w[s + many * r]
+    if measure > 1.0:
+        values[3 * k + 2] = math.pi - math.asin(min(max(2.0 - measure, 0.0), 1.0))
+    else:
+        values[3 * k + 2] = math.asin(measure)
+
+
+def load_row(
+    lane: int,
+    k: int,
+    positions: Array,
+    rotations: Array,
+    stride: int,
+    asked: Array,
+    q_init: Array,
+    own: int,
+    fixed: Array,
+    w: Array,
+) -> None:
+    """Gives a lane the problem of row k, at its given start.
+
+    Args:
+        lane: the lane.
+        k: the row.
+        positions: as in `solve_rows`.
+        rotations: as in `solve_rows`.
+        stride: numbers of `rotations` for each target.
+        asked: as in `solve_rows`.
+        q_init: as in `solve_rows`.
+        own: numbers of `q_init` for each row; 0 for one common start.
+        fixed: the solver's numbers.
+        w: workspace.
+    """
+    n, many, count = size(fixed), lane_count(fixed), targets(fixed)
+    for t in range(count):
+        fill_goal(
+            positions, 3 * (k * count + t), rotations, stride * (k * count + t), asked, t, lane,
+            fixed, w,
         )  # fmt: skip
+    for i in range(n):
+        x = min(max(q_init[own * k + i], fixed[HEADER + i]), fixed[HEADER + n + i])
+        w[many * (W_NEXT * n + i) + lane] = x
+        w[many * (W_BEST * n + i) + lane] = x
+    s = many * state_at(n) + lane
+    for state in (S_BEST, S_BEST_POSITION, S_BEST_ROTATION):
+        w[s + many * state] = np.inf
+    w[s + many * S_POSITION_TOLERANCE] = asked[0]
+    w[s + many * S_ROTATION_TOLERANCE] = asked[1]
+    w[s + many * S_TAKEN] = 0.0
+    w[s + many * S_RANKED] = 0.0
+
+
+def begin_descent(lane: int, start: int, first: int, steps: int, fixed: Array, w: Array) -> None:
+    """Moves a lane to a start; start 0 is the given one, where it is already."""
+    many = lane_count(fixed)
+    s = many * state_at(size(fixed)) + lane
+    if start > 0:
+        if w[s + many * S_RANKED] == 0.0:
+            rank_table(lane, fixed, w)
+            # A search that goes on: the rows that earlier starts used up are no starts again.
+            for earlier in range(1, min(first, 2 * int(fixed[F_ROWS]) + 2)):
+                place_start(earlier, lane, fixed, w)
+            w[s + many * S_RANKED] = 1.0
+        place_start(start, lane, fixed, w)
+    w[s + many * S_ALLOWED] = min(steps - w[s + many * S_TAKEN], fixed[F_START_STEPS])
+    w[s + many * S_START] = start
+    w[s + many * S_USED] = 0.0
+    w[s + many * S_MARK] = np.inf
+    w[s + many * S_SINCE] = 0.0
 
 
 def fill_goal(
@@ -86,38 +261,42 @@ def fill_goal(
     p: int,
     rotations: Array,
     r: int,
-    weights: Array,
-    u: int,
-    kind: int,
-    goal: Array,
-    o: int,
+    asked: Array,
+    t: int,
+    lane: int,
+    fixed: Array,
+    w: Array,
 ) -> None:
-    """Writes one target's numbers at `goal[o]`, from those that begin at `p`, `r` and `u`."""
+    """Writes target t's numbers into a lane's goal, from those that begin at `p` and `r`."""
+    many = lane_count(fixed)
+    o = many * goal_at(t, size(fixed)) + lane
+    kind = target_field(fixed, t, 0)
     for i in range(3):
-        goal[o + i] = positions[p + i]
+        w[o + many * i] = positions[p + i]
+    g = o + many * G_ROTATION
     if kind == POSE:
         a, b, c, d = rotations[r], rotations[r + 1], rotations[r + 2], rotations[r + 3]
+        for i in range(4):
+            w[o + many * (G_QUATERNION + i)] = rotations[r + i]
         s = 2.0 / (a * a + b * b + c * c + d * d)
-        o += G_ROTATION
-        goal[o] = 1.0 - s * (c * c + d * d)
-        goal[o + 1] = s * (b * c - a * d)
-        goal[o + 2] = s * (b * d + a * c)
-        goal[o + 3] = s * (b * c + a * d)
-        goal[o + 4] = 1.0 - s * (b * b + d * d)
-        goal[o + 5] = s * (c * d - a * b)
-        goal[o + 6] = s * (b * d - a * c)
-        goal[o + 7] = s * (c * d + a * b)
-        goal[o + 8] = 1.0 - s * (b * b + c * c)
-        o -= G_ROTATION
+        w[g] = 1.0 - s * (c * c + d * d)
+        w[g + many] = s * (b * c - a * d)
+        w[g + 2 * many] = s * (b * d + a * c)
+        w[g + 3 * many] = s * (b * c + a * d)
+        w[g + 4 * many] = 1.0 - s * (b * b + d * d)
+        w[g + 5 * many] = s * (c * d - a * b)
+        w[g + 6 * many] = s * (b * d - a * c)
+        w[g + 7 * many] = s * (c * d + a * b)
+        w[g + 8 * many] = 1.0 - s * (b * b + c * c)
     elif kind == AXIS:
         for h in range(2):
             x, y, z = rotations[r + 3 * h], rotations[r + 3 * h + 1], rotations[r + 3 * h + 2]
             scale = 1.0 / math.sqrt(x * x + y * y + z * z)
-            goal[o + G_ROTATION + 3 * h] = scale * x
-            goal[o + G_ROTATION + 3 * h + 1] = scale * y
-            goal[o + G_ROTATION + 3 * h + 2] = scale * z
-    goal[o + G_POSITION_WEIGHT] = weights[u]
-    goal[o + G_ROTATION_WEIGHT] = weights[u + 1]
+            w[g + 3 * h * many] = scale * x
+            w[g + (3 * h + 1) * many] = scale * y
+            w[g + (3 * h + 2) * many] = scale * z
+    w[o + many * G_POSITION_WEIGHT] = asked[2 + 2 * t]
+    w[o + many * G_ROTATION_WEIGHT] = asked[3 + 2 * t]
 
 
 def forward(q: Array, fixed: Array, pose: Array, jacobian: Array) -> None:
@@ -129,25 +308,35 @@ def forward(q: Array, fixed: Array, pose: Array, jacobian: Array) -> None:
         pose: position then rotation matrix, shape (targets, 12), written.
         jacobian: shape (targets, 6, n), written.
     """
-    n = size(fixed)
-    w = workspace(fixed)
-    frames(q, fixed, w)
-    for k in range(targets(fixed)):
-        at = block_of(k, fixed, w, n)
+    f = pointer(fixed)
+    n = size(f)
+    room = workspace(f)
+    w = pointer(room)
+    for i in range(n):
+        w[i] = q[i]
+    frames(f, w)
+    for k in range(targets(f)):
+        at = block_of(k, f, w, n)
         for i in range(FRAME_HEAD):
             pose[k, i] = w[at + i]
         for i in range(6):
             for j in range(n):
                 jacobian[k, i, j] = w[at + FRAME_HEAD + i * n + j]
+    keep(room)
 
 
 def repeat_forward(q: Array, fixed: Array, times: int) -> float:
     """Kinematics and Jacobian `times` times, each from the last one's numbers: for timing."""
-    w = workspace(fixed)
+    f = pointer(fixed)
+    room = workspace(f)
+    w = pointer(room)
+    for i in range(size(f)):
+        w[i] = q[i]
     total = 0.0
-    x = q.copy()
+    at = blocks_at(f)
     for _ in range(times):
-        frames(x, fixed, w)
-        total += w[FRAME_HEAD]
-        x[0] = q[0] + 1e-9 * w[0]
+        frames(f, w)
+        total += w[at + FRAME_HEAD]
+        w[0] = q[0] + 1e-9 * w[at]
+    keep(room)
     return total

@@ -9,15 +9,22 @@ follow the same entry of q are added up.  `fold.py` writes the same computation 
 
 from __future__ import annotations
 
+import numpy as np
+
 from optik.compiled.layout import (
+    BLOCK,
     F_CHAIN,
     F_FRAMES,
+    F_ROWS,
     F_SIZE,
     F_TARGETS,
     FRAME_HEAD,
     FRAME_RECORD,
+    GOAL,
     JOINT_RECORD,
+    STATES,
     TARGET_RECORD,
+    W_VECTORS,
 )
 from optik.compiled.trig import sincos
 from optik.pose import Array
@@ -43,25 +50,67 @@ def trig_size(fixed: Array) -> int:
     return 0
 
 
+def lane_count(fixed: Array) -> int:
+    """Problems that are worked on at once; more than one only in a module folded for a batch."""
+    return 1
+
+
+def state_at(n: int) -> int:
+    """Place of the states in the first part of `w`."""
+    return W_VECTORS * n + 2 * n * n
+
+
+def goal_at(k: int, n: int) -> int:
+    """Place of target k's goal in the first part of `w`."""
+    return W_VECTORS * n + 2 * n * n + STATES + GOAL * k
+
+
+def blocks_at(fixed: Array) -> int:
+    """Where the frames' blocks begin in `w`; target k's follow after those of all frames."""
+    return lane_count(fixed) * goal_at(targets(fixed), size(fixed))
+
+
+def program_at(fixed: Array) -> int:
+    """Where box_qp finds its program in `w`: a copy of a lane's, or at once the only lane's."""
+    if lane_count(fixed) == 1:
+        return 0
+    blocks = (frame_count(fixed) + targets(fixed)) * (FRAME_HEAD + 6 * size(fixed))
+    return blocks_at(fixed) + blocks + trig_size(fixed)
+
+
+def distances_at(fixed: Array) -> int:
+    """Where the distances to the table's rows begin in `w`, two to a number; then room for more."""
+    n = size(fixed)
+    if lane_count(fixed) > 1:
+        return program_at(fixed) + state_at(n)
+    blocks = (frame_count(fixed) + targets(fixed)) * (FRAME_HEAD + 6 * n)
+    return blocks_at(fixed) + blocks + trig_size(fixed)
+
+
+def workspace(fixed: Array) -> Array:
+    """Everything that a solve scribbles on, in one allocation."""
+    rows = lane_count(fixed) * int(fixed[F_ROWS]) // 2
+    return np.empty(distances_at(fixed) + rows + BLOCK)
+
+
 def target_field(fixed: Array, k: int, field: int) -> int:
     """One entry of target k's record."""
     return int(fixed[int(fixed[F_CHAIN]) + TARGET_RECORD * k + field])
 
 
-def frames(q: Array, fixed: Array, w: Array) -> None:
-    """Writes every frame's position, rotation and Jacobian into `w`.
+def frames(fixed: Array, w: Array) -> None:
+    """Writes the position, rotation and Jacobian of every frame at the configuration in `w`.
 
     Args:
-        q: configuration, shape (n,) [rad or m].
         fixed: the solver's numbers (optik.compiled.layout).
-        w: workspace; frame f's block starts at f * (12 + 6 n).
+        w: workspace; frame f's block starts at blocks_at + f * (12 + 6 n).
     """
     n = size(fixed)
     records = int(fixed[F_CHAIN]) + TARGET_RECORD * targets(fixed)
     for f in range(frame_count(fixed)):
         first = int(fixed[records + FRAME_RECORD * f])
         count = int(fixed[records + FRAME_RECORD * f + 1])
-        at = f * (FRAME_HEAD + 6 * n)
+        at = blocks_at(fixed) + f * (FRAME_HEAD + 6 * n)
         jac = at + FRAME_HEAD
         for i in range(6 * n):
             w[jac + i] = 0.0
@@ -95,7 +144,7 @@ def frames(q: Array, fixed: Array, w: Array) -> None:
                 xz * a + yz * b + zz * d,
             )
             index = int(fixed[c + 1])
-            u = q[index] - fixed[c + 4]
+            u = w[index] - fixed[c + 4]
             slope = 1.0
             if fixed[c + 2] == 0.0:
                 x = u

@@ -1,13 +1,17 @@
 """Where every number stands in the flat arrays that the kernels share.
 
 A kernel call unpacks each array argument at a cost of about 50 ns, so that everything that is fixed
-for a prepared solver lies in one array, `fixed`, every target in one array, `goal`, and everything
-that a solve scribbles on in one array, `w`.
+for a prepared solver lies in one array, `fixed`, and everything that a solve scribbles on in one
+array, `w`.
 
     fixed   HEADER numbers | lower | upper | sampling lower | sampling upper | strides | chains |
             table
-    goal    GOAL numbers for each target, then the two tolerances
-    w       the frames' poses and Jacobians, then vectors and matrices of the solve
+    w       vectors | H | L | states | goals, each LANES times | the frames' poses and Jacobians |
+            sines | a lane's quadratic program | distances to the table's rows, LANES times
+
+A module works on LANES problems at once, one unless it is folded for a batch.  Entry `place` of the
+first part of `w` is at LANES * place + l for problem l, so that a loop over l runs in vector
+registers.
 
 The constants here are written into every generated module; a function argument called `n` is the
 length of q.
@@ -23,7 +27,6 @@ F_FRAMES = 2  # number of frames, targets' and bases' together
 F_CHAIN = 3  # offset of the chains
 F_TABLE = 4  # offset of the start table
 F_ROWS = 5  # rows of the start table
-F_PATIENT = 6  # 1: only the given start, which is never given up while its cost changes
 F_DAMPING = 8  # mu = damping * cost + damping_floor
 F_DAMPING_FLOOR = 9
 F_STEP_LIMIT = 10  # largest |d_i| [rad or m]
@@ -34,18 +37,56 @@ F_NEAR = 14  # table rows tried before the middle and random starts
 F_SEED = 15  # shift of the sequence of random starts
 F_METHOD = 16  # 0 exact box QP, 1 two-metric projection
 F_LOG = 17  # 1 for the logarithm as rotation residual, 0 for the chordal one
+F_BLOCK = 6  # BLOCK once more
 F_TRIG = 19  # joints whose sine and cosine the folded kernel takes, rounded up to 4
 F_TABLE_WEIGHT = 18  # squared weight of rotation in the distance to a table row [m^2/rad^2]
 
-# A target's numbers: position, wanted rotation matrix (or body axis, world axis), weights.
-GOAL = 16
+# Vectors of `w`, in multiples of n; after them come H and L, each n x n.
+W_Q = 0  # the configuration
+W_G = 1  # J^T e
+W_LO = 2  # bounds of the step
+W_HI = 3
+W_D = 4  # the step
+W_R = 5  # 2 n numbers: a Newton step, and the gradient after it
+W_FREE = 7  # 1 for joints that may move, 0 for those that are held
+W_NEXT = 8  # the configuration to be evaluated next
+W_BEST = 9  # the one of least cost so far
+W_VECTORS = 10
+
+# States, one number each: what the last evaluation found ...
+S_CODE = 0  # GOING, SOLVED or GAVE_UP
+S_COST = 1
+S_POSITION = 2  # largest position error [m]
+S_ROTATION = 3  # largest measure of a rotation error
+S_CUT = 4  # 1 where the Newton step met a bound and is not the answer
+# ... the least cost so far, and the errors there ...
+S_BEST = 5
+S_BEST_POSITION = 6
+S_BEST_ROTATION = 7
+# ... what is asked ...
+S_POSITION_TOLERANCE = 8
+S_ROTATION_TOLERANCE = 9
+S_ALLOWED = 10  # iterations from this start
+# ... and how far the search has come.
+S_ROW = 11  # the problem's row, -1 for an idle lane
+S_START = 12  # number of the start
+S_USED = 13  # iterations from this start
+S_TAKEN = 14  # iterations from earlier ones
+S_MARK = 15  # the cost that the next iterations are compared with
+S_SINCE = 16  # iterations since it was set
+S_RANKED = 17  # 1 once the table has been ranked for this problem
+STATES = 18
+
+# A target's numbers: position, wanted rotation matrix (or body axis, world axis), weights, and the
+# rotation as a quaternion.
+GOAL = 18
 G_POSITION = 0
 G_ROTATION = 3
 G_BODY_AXIS = 3
 G_WORLD_AXIS = 6
 G_POSITION_WEIGHT = 12
 G_ROTATION_WEIGHT = 13
-# After the last target: the position tolerance [m] and the measure of the rotation tolerance.
+G_QUATERNION = 14
 
 # A chain's numbers, for the general kernel: per target, per frame, then per joint.
 TARGET_RECORD = 10  # kind, frame, base (-1: world), masked, mask x 6
@@ -57,12 +98,14 @@ TOOL_RECORD = 12  # offset x 3, rotation x 9
 
 POSITION, AXIS, POSE = 0, 1, 2  # kinds of target
 
-# A frame's outcome in `w`: position x 3, rotation x 9, then the Jacobian, 6 x n.
+# A frame's outcome: position x 3, rotation x 9, then the Jacobian, 6 x n.
 FRAME_HEAD = 12
 
-FEATURES = 13  # of a table row and target: |position|^2, position, rotation matrix
+# Features of a table row and target: |position|^2, position, then a quaternion for a pose or the
+# rotation matrix for an axis.  They stand in blocks of so many rows, feature after feature.
+BLOCK = 64
 
-# How a search ended.
-SOLVED, GAVE_UP, OUT_OF_STEPS, BROKEN = 0, 1, 2, 3
+# How a search ended, or that it goes on.
+SOLVED, GAVE_UP, OUT_OF_STEPS, BROKEN, GOING = 0, 1, 2, 3, 4
 CODE_BITS = 4  # a search returns code + steps * 2^4 + starts * 2^34
 STEP_BITS = 30

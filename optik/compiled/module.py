@@ -22,43 +22,31 @@ import sys
 import tempfile
 import threading
 import types
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
-from optik.compiled import boxqp, descent, entries, general, layout, posture, rows, trig
+from optik.compiled import boxqp, descent, entries, layout, posture, trig
+from optik.compiled.fronts import Kernel, source_of, sources
 
-Kernel = Callable[..., Any]
-
-# In the order of use: a kernel's callees stand before it.
 TRIG: tuple[Kernel, ...] = (trig.sincos,)
-GENERAL: tuple[Kernel, ...] = (
-    general.size,
-    general.targets,
-    general.frame_count,
-    general.trig_size,
-    general.target_field,
-    general.frames,
-)
-ROWS: tuple[Kernel, ...] = (
-    rows.turn_between,
-    rows.long_axis,
-    rows.opposite_axes,
-    rows.pose_rows,
-    rows.axis_rows,
-    rows.block_of,
-)
-NORMAL: tuple[Kernel, ...] = (rows.normal_equations,)
 SEARCH: tuple[Kernel, ...] = (
-    boxqp.arc,
-    boxqp.sweeps,
-    boxqp.box_qp,
-    boxqp.projected_step,
-    descent.workspace,
-    descent.descend,
+    descent.bend,
     descent.rank_table,
+    descent.nearest_row,
     descent.place_start,
-    descent.search,
+    entries.keep,
+    entries.fill_goal,
+    entries.load_row,
+    entries.begin_descent,
+    entries.code_of,
+    entries.unload_row,
+)
+POSTURE: tuple[Kernel, ...] = (
+    boxqp.arc,
+    boxqp.active_set,
+    boxqp.bounded_step,
+    boxqp.box_qp,
+    entries.keep,
     entries.fill_goal,
 )
 _IN = "Array(float64, 1, 'C', readonly=True)"
@@ -77,7 +65,7 @@ RELAX: tuple[Kernel, str] = (
     posture.relax,
     f"int64({_IN}, {_IN}, {_IN}, {_IN}, {_IN}, {_OUT}, {_OUT}, {_IN}, int64)",
 )
-_CONSTANT_MODULES = (layout, trig, boxqp)
+_CONSTANT_MODULES = (layout, trig, boxqp, descent)
 _HEADER = '''"""Written by optik.compiled.module; safe to delete, made again when needed."""
 
 from __future__ import annotations
@@ -86,6 +74,8 @@ import math
 
 import numba
 import numpy as np
+from numba import types
+from numba.extending import intrinsic
 from numba.types import Array, float64, int64, void
 
 # No reassociation and no assumption about infinities: only fused multiply-add and signed zeros.
@@ -102,37 +92,31 @@ def solve_text(front: str) -> str:
     """Writes out the module that solves: constants, `front`, the shared kernels, the entry.
 
     Args:
-        front: source of `size`, `targets`, `frame_count`, `trig_size`, `target_field`,
-            `normal_equations`, `fixed_size` and `masked_newton`, with whatever they call.
+        front: what depends on the chain and the problem's shape (optik.compiled.fronts).
     """
     return _text(front, SEARCH, (SOLVE,))
 
 
 def relax_text(front: str) -> str:
     """Writes out the module of the posture phase."""
-    kernels = (boxqp.arc, boxqp.sweeps, boxqp.box_qp, descent.workspace, entries.fill_goal)
-    return _text(_constants(posture) + "\n\n" + front, kernels, (RELAX,))
+    return _text(_constants(posture) + "\n\n" + front, POSTURE, (RELAX,))
 
 
 def forward_text(front: str) -> str:
     """Writes out the module that only gives poses and Jacobians."""
-    return _text(front, (descent.workspace,), FORWARD)
+    return _text(front, (entries.keep,), FORWARD)
 
 
 def _text(front: str, kernels: Sequence[Kernel], entry: Sequence[tuple[Kernel, str]]) -> str:
-    parts = [_HEADER, _constants(*_CONSTANT_MODULES), _sources(TRIG), front]
-    parts.append(_sources(kernels))
+    # An intrinsic's source brings its decorator along.
+    parts = [_HEADER, _constants(*_CONSTANT_MODULES), *_intrinsics(), sources(*TRIG), front]
+    parts.append(sources(*kernels))
     for kernel, signature in entry:
         parts.append(
             f"@numba.njit({signature}, nogil=True, error_model='numpy', cache=CACHED)\n"
-            + inspect.getsource(kernel)
+            + source_of(kernel)
         )
     return "\n\n".join(parts)
-
-
-def general_front() -> str:
-    """The front of the data-driven module, which serves any chain."""
-    return _sources((*GENERAL, *ROWS, *NORMAL, boxqp.fixed_size, boxqp.masked_newton))
 
 
 def load(name: str, text: str) -> types.ModuleType:
@@ -215,6 +199,13 @@ def _execute(name: str, text: str, path: Path | None, *, cached: bool) -> types.
     return module
 
 
+def _intrinsics() -> list[str]:
+    from optik.compiled import pointers
+
+    source = inspect.getsource(pointers)
+    return [source[source.index("def _pointer") :]]
+
+
 def _constants(*modules: types.ModuleType) -> str:
     lines = []
     for module in modules:
@@ -222,7 +213,3 @@ def _constants(*modules: types.ModuleType) -> str:
             if name.isupper() and isinstance(value, (int, float)):
                 lines.append(f"{name} = {value!r}")
     return "\n".join(lines)
-
-
-def _sources(kernels: Sequence[Kernel]) -> str:
-    return "\n\n".join("@inner\n" + inspect.getsource(k) for k in kernels)

@@ -20,10 +20,10 @@ from __future__ import annotations
 import numpy as np
 
 from optik.compiled.boxqp import box_qp
-from optik.compiled.descent import workspace
-from optik.compiled.entries import fill_goal
-from optik.compiled.general import frame_count, size, target_field, targets, trig_size
-from optik.compiled.layout import FRAME_HEAD, GOAL, HEADER
+from optik.compiled.entries import fill_goal, keep
+from optik.compiled.general import size, targets, workspace
+from optik.compiled.layout import HEADER, W_D, W_G, W_HI, W_LO, W_VECTORS
+from optik.compiled.pointers import pointer
 from optik.compiled.rows import normal_equations
 from optik.pose import Array
 
@@ -59,70 +59,60 @@ def relax(
     Returns:
         Kinematics evaluations.
     """
-    n, many = size(fixed), targets(fixed)
-    goal = np.empty(GOAL * many + 2)
-    goal[GOAL * many], goal[GOAL * many + 1] = asked[0], asked[1]
+    f = pointer(fixed)
+    n, many = size(f), targets(f)
     stride = rotations.shape[0] // many
+    room = workspace(f)
+    w = pointer(room)
+    p, r, a = pointer(positions), pointer(rotations), pointer(asked)
     for t in range(many):
-        fill_goal(
-            positions, 3 * t, rotations, stride * t, asked, 2 + 2 * t,
-            target_field(fixed, t, 0), goal, GOAL * t,
-        )  # fmt: skip
-    w = workspace(fixed)
-    v = (frame_count(fixed) + targets(fixed)) * (FRAME_HEAD + 6 * n) + trig_size(fixed)
-    H = w[v : v + n * n]
-    L = w[v + n * n : v + 2 * n * n]
-    v += 2 * n * n
-    trial = w[v : v + n]
-    g = w[v + n : v + 2 * n]
-    lo = w[v + 2 * n : v + 3 * n]
-    hi = w[v + 3 * n : v + 4 * n]
-    d = w[v + 4 * n : v + 5 * n]
-    r = w[v + 5 * n : v + 7 * n]
-    free = w[v + 7 * n : v + 8 * n]
+        fill_goal(p, 3 * t, r, stride * t, a, t, 0, f, w)
+    g, lo, hi, d, H = W_G * n, W_LO * n, W_HI * n, W_D * n, W_VECTORS * n
     least = 0.0
     for i in range(n):
-        trial[i] = q[i]
+        w[i] = q[i]
         least = max(least, squares[i])
     least *= 1e-6
     radius, best, count, iteration = 0.5, np.inf, 0, 0
     # The first round only restores the given solution; each later one begins with a posture step.
     while iteration <= steps:
         if iteration > 0:
-            normal_equations(q, goal, fixed, w, H, g)
+            for i in range(n):
+                w[i] = q[i]
+            normal_equations(f, w)
             count += 1
             for i in range(n):
-                g[i] += RHO * squares[i] * (rest[i] - q[i])
-                H[i * n + i] += RHO * (squares[i] + least) + 1e-15
-                lo[i] = max(fixed[HEADER + i] - q[i], -radius)
-                hi[i] = min(fixed[HEADER + n + i] - q[i], radius)
-            box_qp(H, g, lo, hi, d, r, L, free, n)
+                w[g + i] += RHO * squares[i] * (rest[i] - q[i])
+                w[H + i * n + i] += RHO * (squares[i] + least) + 1e-15
+                w[lo + i] = max(f[HEADER + i] - q[i], -radius)
+                w[hi + i] = min(f[HEADER + n + i] - q[i], radius)
+            box_qp(w, 0, n)
             for i in range(n):
-                trial[i] = min(max(q[i] + d[i], fixed[HEADER + i]), fixed[HEADER + n + i])
+                w[i] = min(max(q[i] + w[d + i], f[HEADER + i]), f[HEADER + n + i])
         met = False
         for k in range(RESTORE_STEPS):
-            cost, _, _ = normal_equations(trial, goal, fixed, w, H, g)
+            cost, _, _ = normal_equations(f, w)
             count += 1
             met = cost <= RESTORED
             if met or k == RESTORE_STEPS - 1 or not cost < np.inf:
                 break
             for i in range(n):
-                H[i * n + i] += 1e-9
-                lo[i] = max(fixed[HEADER + i] - trial[i], -0.5)
-                hi[i] = min(fixed[HEADER + n + i] - trial[i], 0.5)
-            box_qp(H, g, lo, hi, d, r, L, free, n)
+                w[H + i * n + i] += 1e-9
+                w[lo + i] = max(f[HEADER + i] - w[i], -0.5)
+                w[hi + i] = min(f[HEADER + n + i] - w[i], 0.5)
+            box_qp(w, 0, n)
             for i in range(n):
-                x = trial[i] + d[i]
-                trial[i] = min(max(x, fixed[HEADER + i]), fixed[HEADER + n + i])
+                x = w[i] + w[d + i]
+                w[i] = min(max(x, f[HEADER + i]), f[HEADER + n + i])
         objective = 0.0
         for i in range(n):
-            objective += 0.5 * squares[i] * (trial[i] - rest[i]) ** 2
+            objective += 0.5 * squares[i] * (w[i] - rest[i]) ** 2
         if iteration == 0 and not met:
             break
         if met and objective < best:
             fall = best - objective
             for i in range(n):
-                q[i] = trial[i]
+                q[i] = w[i]
             done = iteration > 0 and fall <= 1e-9 * best
             best = objective
             radius = min(2.0 * radius, 2.0) if iteration > 0 else radius
@@ -134,4 +124,5 @@ def relax(
                 break
         iteration += 1
     values[0], values[1] = best, iteration
+    keep(room)
     return count

@@ -21,7 +21,15 @@ from __future__ import annotations
 
 import math
 
-from optik.compiled.general import frame_count, frames, size, target_field, targets
+from optik.compiled.general import (
+    blocks_at,
+    frame_count,
+    frames,
+    goal_at,
+    size,
+    target_field,
+    targets,
+)
 from optik.compiled.layout import (
     AXIS,
     F_LOG,
@@ -31,47 +39,43 @@ from optik.compiled.layout import (
     G_ROTATION,
     G_ROTATION_WEIGHT,
     G_WORLD_AXIS,
-    GOAL,
     POSE,
     POSITION,
+    W_G,
+    W_VECTORS,
 )
 from optik.pose import Array
 
 
-def normal_equations(
-    q: Array, goal: Array, fixed: Array, w: Array, H: Array, g: Array
-) -> tuple[float, float, float]:
-    """Fills the normal equations at a configuration.
+def normal_equations(fixed: Array, w: Array) -> tuple[float, float, float]:
+    """Fills the normal equations at the configuration in `w`.
 
     Args:
-        q: configuration, shape (n,) [rad or m].
-        goal: the targets' numbers.
         fixed: the solver's numbers.
-        w: workspace.
-        H: lower triangle of J^T J is written here, shape (n n,), row by row.
-        g: J^T e is written here, shape (n,).
+        w: workspace: reads q and the goals, writes g = J^T e and the lower triangle of H = J^T J.
 
     Returns:
         The cost, the largest position error [m] and the largest measure of a rotation error.
     """
     n = size(fixed)
-    frames(q, fixed, w)
+    g, H = W_G * n, W_VECTORS * n
+    frames(fixed, w)
     for i in range(n):
-        g[i] = 0.0
+        w[g + i] = 0.0
         for j in range(i + 1):
-            H[i * n + j] = 0.0
+            w[H + i * n + j] = 0.0
     cost, position, rotation = 0.0, 0.0, 0.0
     for k in range(targets(fixed)):
         kind = target_field(fixed, k, 0)
         masked = target_field(fixed, k, 3) != 0
         at = block_of(k, fixed, w, n)
         jac = at + FRAME_HEAD
-        o = GOAL * k
-        wp, wr = goal[o + G_POSITION_WEIGHT], goal[o + G_ROTATION_WEIGHT]
+        o = goal_at(k, n)
+        wp, wr = w[o + G_POSITION_WEIGHT], w[o + G_ROTATION_WEIGHT]
         # The residual takes the place of the position and of the first row of the rotation.
         square = 0.0
         for row in range(3):
-            e = goal[o + row] - w[at + row]
+            e = w[o + row] - w[at + row]
             if masked and target_field(fixed, k, 4 + row) == 0:
                 e = 0.0
                 for j in range(n):
@@ -82,9 +86,9 @@ def normal_equations(
         cost += 0.5 * wp * wp * square
         rows = 3
         if kind == POSE:
-            c, measure = pose_rows(k, w, at, goal, o, fixed, n)
+            c, measure = pose_rows(k, w, at, o, fixed, n)
         elif kind == AXIS:
-            c, measure = axis_rows(w, at, goal, o, fixed[F_LOG] != 0.0, n)
+            c, measure = axis_rows(w, at, o, fixed[F_LOG] != 0.0, n)
         if kind != POSITION:
             rows = 6
             cost += wr * wr * c
@@ -94,18 +98,16 @@ def normal_equations(
             e = weight * w[at + row]
             for i in range(n):
                 a = w[jac + row * n + i]
-                g[i] += a * e
+                w[g + i] += a * e
                 a *= weight
                 for j in range(i + 1):
-                    H[i * n + j] += a * w[jac + row * n + j]
+                    w[H + i * n + j] += a * w[jac + row * n + j]
     return cost, position, rotation
 
 
-def pose_rows(
-    k: int, w: Array, at: int, goal: Array, o: int, fixed: Array, n: int
-) -> tuple[float, float]:
+def pose_rows(k: int, w: Array, at: int, o: int, fixed: Array, n: int) -> tuple[float, float]:
     """Puts a pose target's rotation residual at `w[at + 3]`; returns its cost [rad^2], measure."""
-    x, y, z, cosine = turn_between(w, at, goal, o)
+    x, y, z, cosine = turn_between(w, at, o)
     sine = math.sqrt(x * x + y * y + z * z)
     masked = target_field(fixed, k, 3) != 0
     log = masked or fixed[F_LOG] != 0.0
@@ -113,7 +115,7 @@ def pose_rows(
     cost = sine * sine / (1.0 + cosine) if cosine > 0.0 else 1.0 - cosine
     measure = sine if cosine > 0.0 else 2.0 - sine
     if log or cosine < -0.9:
-        x, y, z = long_axis(w, at, goal, o, x, y, z, cosine)
+        x, y, z = long_axis(w, at, o, x, y, z, cosine)
     if log:
         angle = math.atan2(sine, cosine)
         x, y, z = angle * x, angle * y, angle * z
@@ -149,13 +151,13 @@ def pose_rows(
     return cost, measure
 
 
-def turn_between(w: Array, at: int, goal: Array, o: int) -> tuple[float, float, float, float]:
+def turn_between(w: Array, at: int, o: int) -> tuple[float, float, float, float]:
     """Sine times axis (world, 3 numbers) and cosine of the turn from the frame to its goal."""
     a, b = at + 3, o + G_ROTATION
     x = y = z = trace = 0.0
     for i in range(3):
         ux, uy, uz = w[a + i], w[a + 3 + i], w[a + 6 + i]
-        vx, vy, vz = goal[b + i], goal[b + 3 + i], goal[b + 6 + i]
+        vx, vy, vz = w[b + i], w[b + 3 + i], w[b + 6 + i]
         x += uy * vz - uz * vy
         y += uz * vx - ux * vz
         z += ux * vy - uy * vx
@@ -164,12 +166,12 @@ def turn_between(w: Array, at: int, goal: Array, o: int) -> tuple[float, float, 
 
 
 def long_axis(
-    w: Array, at: int, goal: Array, o: int, x: float, y: float, z: float, cosine: float
+    w: Array, at: int, o: int, x: float, y: float, z: float, cosine: float
 ) -> tuple[float, float, float]:
     """Unit axis of the turn from the frame to its goal, also where its sine is zero.
 
     Beyond a right angle it comes from the symmetric part of E = R* R^T,
-    (E + E^T) / 2 = cos 1 + (1 - cos) a a^T, with the sign that the sine gives.
+    (E + E^T) / 2 = cos 1 + (1 - cos) a a^T.
     """
     if cosine > 0.0:
         sine = math.sqrt(x * x + y * y + z * z)
@@ -179,13 +181,32 @@ def long_axis(
     xx = yy = zz = xy = xz = yz = 0.0
     for i in range(3):
         ux, uy, uz = w[a + i], w[a + 3 + i], w[a + 6 + i]
-        vx, vy, vz = goal[b + i], goal[b + 3 + i], goal[b + 6 + i]
+        vx, vy, vz = w[b + i], w[b + 3 + i], w[b + 6 + i]
         xx += vx * ux
         yy += vy * uy
         zz += vz * uz
         xy += 0.5 * (vx * uy + vy * ux)
         xz += 0.5 * (vx * uz + vz * ux)
         yz += 0.5 * (vy * uz + vz * uy)
+    return symmetric_axis(xx, yy, zz, xy, xz, yz, cosine, x, y, z)
+
+
+def symmetric_axis(
+    xx: float,
+    yy: float,
+    zz: float,
+    xy: float,
+    xz: float,
+    yz: float,
+    cosine: float,
+    x: float,
+    y: float,
+    z: float,
+) -> tuple[float, float, float]:
+    """Unit axis of a turn of more than a right angle, from the symmetric part of its matrix.
+
+    The largest column is taken, with the sign of sine times axis, (x, y, z).
+    """
     xx, yy, zz = xx - cosine, yy - cosine, zz - cosine
     if xx >= yy and xx >= zz:
         ax, ay, az = xx, xy, xz
@@ -217,15 +238,15 @@ def opposite_axes(
     return scale * sx, scale * sy, scale * sz
 
 
-def axis_rows(w: Array, at: int, goal: Array, o: int, log: bool, n: int) -> tuple[float, float]:
+def axis_rows(w: Array, at: int, o: int, log: bool, n: int) -> tuple[float, float]:
     """Puts an axis target's residual at `w[at + 3]` and projects its Jacobian rows.
 
     Returns:
         Its cost [rad^2] and measure.
     """
     r = at + 3
-    bx, by, bz = goal[o + G_BODY_AXIS], goal[o + G_BODY_AXIS + 1], goal[o + G_BODY_AXIS + 2]
-    tx, ty, tz = goal[o + G_WORLD_AXIS], goal[o + G_WORLD_AXIS + 1], goal[o + G_WORLD_AXIS + 2]
+    bx, by, bz = w[o + G_BODY_AXIS], w[o + G_BODY_AXIS + 1], w[o + G_BODY_AXIS + 2]
+    tx, ty, tz = w[o + G_WORLD_AXIS], w[o + G_WORLD_AXIS + 1], w[o + G_WORLD_AXIS + 2]
     x = w[r] * bx + w[r + 1] * by + w[r + 2] * bz
     y = w[r + 3] * bx + w[r + 4] * by + w[r + 5] * bz
     z = w[r + 6] * bx + w[r + 7] * by + w[r + 8] * bz
@@ -259,14 +280,15 @@ def block_of(k: int, fixed: Array, w: Array, n: int) -> int:
     two targets may control the same frame.
     """
     stride = FRAME_HEAD + 6 * n
-    at = target_field(fixed, k, 1) * stride
+    begin = blocks_at(fixed)
+    at = begin + target_field(fixed, k, 1) * stride
     base = target_field(fixed, k, 2)
-    out = (frame_count(fixed) + k) * stride
+    out = begin + (frame_count(fixed) + k) * stride
     if base < 0:
         for i in range(stride):
             w[out + i] = w[at + i]
         return out
-    b = base * stride
+    b = begin + base * stride
     gx, gy, gz = w[at] - w[b], w[at + 1] - w[b + 1], w[at + 2] - w[b + 2]
     for i in range(3):
         x, y, z = w[b + 3 + i], w[b + 6 + i], w[b + 9 + i]  # column i of the base's rotation

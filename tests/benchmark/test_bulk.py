@@ -21,22 +21,28 @@ from optik.solvers.box_lm import BoxLM
 ERRORS = ["position_error", "rotation_error", "cost", "posture_distance"]
 
 
+def configurations(frame):
+    return np.array([np.fromstring(text, sep=" ") for text in frame["q"]])
+
+
 @pytest.mark.parametrize("name", ["panda_reachable", "so101_reachable", "so101_axis_reachable"])
 def test_bulk_rows_are_the_ordinary_rows(name):
     given = [optik.load_problem_set(name).first(150)]
     fast = run(given, ["box-lm"], batch=True)
     slow = run(given, ["box-lm"])
     assert (fast["timing"] == "batch").mean() > 0.5 and (slow["timing"] == "alone").all()
-    drop = [*TIMES, "timing", *ERRORS]
+    drop = [*TIMES, "timing", "q", *ERRORS]
     pd.testing.assert_frame_equal(fast.drop(columns=drop), slow.drop(columns=drop))
+    # The kernel that works on several rows at once rounds otherwise.
     for column in ERRORS:
-        assert fast[column].to_numpy() == pytest.approx(slow[column].to_numpy(), abs=1e-12)
+        assert fast[column].to_numpy() == pytest.approx(slow[column].to_numpy(), abs=1e-10)
+    assert configurations(fast) == pytest.approx(configurations(slow), abs=1e-8)
 
 
 def test_starts_of_their_own_go_in_bulk_too():
     given = [optik.load_problem_set("poe6_lesson")]
     fast, slow = (run(given, ["box-lm"], batch=b, isolate=False) for b in (True, False))
-    assert fast["q"].tolist() == slow["q"].tolist()
+    assert configurations(fast) == pytest.approx(configurations(slow), abs=1e-8)
     assert fast["start"].iloc[0] == "given"
 
 

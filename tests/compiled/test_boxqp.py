@@ -6,17 +6,21 @@ import numpy as np
 import pytest
 from scipy.optimize import lsq_linear
 
-from optik.compiled.boxqp import box_qp, sweeps
+from optik.compiled import layout as at
+from optik.compiled.boxqp import active_set, box_qp
 
 
 def solve(H, g, lo, hi, method=box_qp):
     n = len(g)
-    d = np.zeros(n)
-    if method is sweeps:
-        sweeps(H.reshape(-1), g, lo, hi, d, 1e-12, n)
+    w = np.zeros(at.W_VECTORS * n + 2 * n * n)
+    for place, vector in ((at.W_G, g), (at.W_LO, lo), (at.W_HI, hi)):
+        w[place * n : (place + 1) * n] = vector
+    w[at.W_VECTORS * n : at.W_VECTORS * n + n * n] = H.reshape(-1)
+    if method is active_set:
+        active_set(w, 0, 1e-12, n)
     else:
-        box_qp(H.reshape(-1), g, lo, hi, d, np.empty(2 * n), np.empty(n * n), np.empty(n), n)
-    return d
+        box_qp(w, 0, n)
+    return w[at.W_D * n : (at.W_D + 1) * n].copy()
 
 
 def program(rng, n, rank, mu):
@@ -58,7 +62,7 @@ def test_the_safeguard_finds_the_same_point():
     rng = np.random.default_rng(5)
     for _ in range(20):
         _, _, H, g, lo, hi = program(rng, 5, 6, 1e-1)
-        assert np.abs(solve(H, g, lo, hi) - solve(H, g, lo, hi, method=sweeps)).max() < 1e-9
+        assert np.abs(solve(H, g, lo, hi) - solve(H, g, lo, hi, method=active_set)).max() < 1e-9
 
 
 def test_without_bounds_it_is_the_damped_newton_step():

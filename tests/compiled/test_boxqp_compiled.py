@@ -10,37 +10,57 @@ import pytest
 from kernel_problems import Array
 from test_general import core_for
 
+from optik.compiled import layout as at
 from optik.compiled import module
+from optik.compiled.fronts import LANES
 from optik.robot import Robot
 
-# Every program of a batch, through the kernels as a solver's module holds them.
+# Every program of a batch, through the kernels as a solver's module holds them: from the clipped
+# Newton step on, or, in a module of several lanes, from no step in one lane after the other.
 ENTRY = """
 @numba.njit(
-    "void(float64[::1], float64[::1], float64[::1], float64[::1], float64[::1], int64[::1])",
+    "void(float64[::1], float64[::1], float64[::1], float64[::1], float64[::1], float64[::1])",
     error_model="numpy", cache=CACHED)
-def solve_programs(H, g, lo, hi, d, used):
-    n = g.shape[0] // used.shape[0]
-    r, L, free = np.empty(2 * n), np.empty(n * n), np.empty(n)
-    for k in range(used.shape[0]):
-        a, b = k * n, k * n + n
-        used[k] = box_qp(H[a * n : b * n], g[a:b], lo[a:b], hi[a:b], d[a:b], r, L, free, n)
+def solve_programs(H, g, lo, hi, d, fixed):
+    f = pointer(fixed)
+    n, many = size(f), lane_count(f)
+    room = np.empty((many + 1) * (state_at(n) + 2 * n * n))
+    w = pointer(room)
+    for k in range(g.shape[0] // n):
+        lane = k % many
+        for i in range(n):
+            w[many * (W_G * n + i) + lane] = g[k * n + i]
+            w[many * (W_LO * n + i) + lane] = lo[k * n + i]
+            w[many * (W_HI * n + i) + lane] = hi[k * n + i]
+            w[many * (W_D * n + i) + lane] = 0.0
+            for j in range(n):
+                w[many * (W_VECTORS * n + i * n + j) + lane] = H[(k * n + i) * n + j]
+        inside = free_step(w, 0, n) if many == 1 else False
+        if not inside:
+            box_step(lane, f, w)
+        for i in range(n):
+            d[k * n + i] = w[many * (W_D * n + i) + lane]
+    keep(room)
 """
 
 
 @cache
-def programs_kernel(folded: bool):
-    # The folded kernels of seven joints have a factorisation of their own, without loops.
-    front = core_for(Robot.load("panda"), folded=folded)._front
+def programs_kernel(lanes: int):
+    # The folded kernels of seven joints are written out, without loops.
+    core = core_for(Robot.load("panda"), folded=lanes > 0)
+    front = core._folded(lanes) if lanes else core._front
     text = module._text(front, module.SEARCH, ()) + ENTRY
     return module.load("boxqp", text).solve_programs
 
 
-def solve(H: Array, g: Array, lo: Array, hi: Array, *, folded: bool = False) -> Array:
-    """Solves m programs, shapes (m, n, n) and (m, n)."""
-    d, used = np.full(g.shape, np.nan), np.zeros(len(g), dtype=np.int64)
+def solve(H: Array, g: Array, lo: Array, hi: Array, *, lanes: int = 0) -> Array:
+    """Solves m programs, shapes (m, n, n) and (m, n); by the general kernel if lanes is 0."""
+    d = np.full(g.shape, np.nan)
+    fixed = np.zeros(at.HEADER)
+    fixed[at.F_SIZE] = g.shape[1]
     lower = np.tril(H) + np.triu(np.full_like(H, np.nan), 1)  # above the diagonal nothing is read
     flat = [np.ascontiguousarray(a).reshape(-1) for a in (lower, g, lo, hi)]
-    programs_kernel(folded)(*flat, d.reshape(-1), used)
+    programs_kernel(lanes)(*flat, d.reshape(-1), fixed)
     return d
 
 
@@ -105,17 +125,17 @@ FAMILIES = (
     "nothing to do",
 )
 ON_BOUNDS = {"a tiny box", "starts on bounds", "most variables fixed", "nothing to do"}
-SIZES = [(1, False), (2, False), (3, False), (7, False), (7, True), (12, False), (30, False)]
+SIZES = [(1, 0), (2, 0), (3, 0), (7, 0), (7, 1), (7, LANES), (12, 0), (30, 0)]
 
 
 @pytest.mark.parametrize("family", FAMILIES)
-@pytest.mark.parametrize(("n", "folded"), SIZES)
-def test_optimality_conditions(family, n, folded):
+@pytest.mark.parametrize(("n", "lanes"), SIZES)
+def test_optimality_conditions(family, n, lanes):
     rng = np.random.default_rng([n, FAMILIES.index(family)])
     held = []
-    for rank, mu in itertools.product((1, 6), (1e-6 if n <= 7 else 1e-3, 1e-2)):
+    for rank, mu in itertools.product((1, 6), (1e-6, 1e-2)):
         H, g, lo, hi = programs(rng, family, 40, n, rank, mu)
-        d = solve(H, g, lo, hi, folded=folded)
+        d = solve(H, g, lo, hi, lanes=lanes)
         assert kkt(H, g, lo, hi, d).max() <= 1e-10
         held.append((d <= lo) | (d >= hi))
     if family in ON_BOUNDS:

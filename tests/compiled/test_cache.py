@@ -76,14 +76,16 @@ def test_every_kernel_is_part_of_what_is_hashed(arm7):
     pose = arm7.forward(arm7.q_nominal)
     shape = Problem(arm7, (Target(pose.position, quaternion=pose.quaternion),)).shape
     made = core.Core(arm7, shape, core.Settings(table_size=0), folded=False)
-    text = made._text
+    text, relax = made._text, module.relax_text(made._front)
+    clipped = core.Core(arm7, shape, core.Settings(table_size=0, projected=True), folded=False)
+    straight = core.Core(arm7, shape, core.Settings(table_size=0), folded=True)
+    everything = text + relax + clipped._text + straight._text
     for part in (boxqp, descent, general, rows):
         for name, function in inspect.getmembers(part, inspect.isfunction):
             if function.__module__ == part.__name__:
-                assert f"def {name}(" in text, name
+                assert f"def {name}(" in everything, name
     assert "def solve_rows(" in text and "def fill_goal(" in text
     assert inspect.getsource(entries.solve_rows) in text
-    relax = module.relax_text(made._front)
     assert inspect.getsource(posture.relax) in relax
     folded = core.Core(arm7, shape, core.Settings(table_size=0), folded=True)
     lengths = [float(v) for j in folded.chains[0].joints for v in j.offset if abs(v) > 0.01]

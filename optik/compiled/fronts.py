@@ -1,0 +1,160 @@
+"""The part of a module that depends on the chain and the problem's shape: its front.
+
+A front defines the sizes and places, `frames`, `normal_equations`, `masked_newton`, `free_step` and
+`advance`, with whatever they call; the rest of a module is the same for all (module.py).  Numba
+compiles only what an entry reaches.
+
+    general     reads the chain's numbers, and serves any chain and shape
+    folded      frames written out for one chain; the rows as in the general one
+    straight    plain targets, few joints: the whole step written out, for one lane or several
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from optik.compiled import boxqp, descent, general, rows
+from optik.compiled import layout as at
+from optik.compiled.fold import Record, frames_source, trig_count
+from optik.compiled.normal import NormalChain
+from optik.compiled.straight import (
+    advance_source,
+    box_step_source,
+    masked_newton_source,
+    normal_equations_source,
+)
+
+Kernel = Callable[..., Any]
+
+STRAIGHT = 10  # joints up to which H and its factors are written out
+LANES = 8  # problems that a batch works on at once
+
+# In the order of use: a kernel's callees stand before it.
+SIZES: tuple[Kernel, ...] = (
+    general.size,
+    general.targets,
+    general.frame_count,
+    general.trig_size,
+    general.lane_count,
+    general.target_field,
+)
+PLACES: tuple[Kernel, ...] = (
+    general.state_at,
+    general.goal_at,
+    general.blocks_at,
+    general.program_at,
+    general.distances_at,
+    general.workspace,
+)
+ROWS: tuple[Kernel, ...] = (
+    rows.turn_between,
+    rows.symmetric_axis,
+    rows.long_axis,
+    rows.opposite_axes,
+    rows.pose_rows,
+    rows.axis_rows,
+    rows.block_of,
+    rows.normal_equations,
+)
+STEP: tuple[Kernel, ...] = (descent.judge, descent.take_step)
+
+
+def general_front(*, projected: bool) -> str:
+    """The front of the data-driven module, which serves any chain.
+
+    Args:
+        projected: two-metric projection in place of the exact box step.
+    """
+    front = sources(
+        *SIZES, *PLACES, general.frames, *ROWS, boxqp.fixed_size, boxqp.masked_newton,
+        boxqp.free_step, *STEP, descent.advance,
+    )  # fmt: skip
+    return f"{front}\n\n{_box_step(projected=projected)}"
+
+
+def _box_step(*, projected: bool) -> str:
+    if projected:
+        kernels = sources(boxqp.projected_step, descent.clipped_step)
+        return f"{kernels}\n\nbox_step = clipped_step\n"
+    return sources(boxqp.arc, boxqp.active_set, boxqp.bounded_step, descent.box_step)
+
+
+def folded_front(
+    chains: Sequence[NormalChain],
+    records: Sequence[Record],
+    n: int,
+    *,
+    log: bool,
+    projected: bool,
+    lanes: int = 1,
+) -> str:
+    """The front of a folded module that solves.
+
+    Args:
+        chains: one for each frame.
+        records: one for each target.
+        n: number of joints.
+        log: whether the rotation residual is the logarithm.
+        projected: two-metric projection in place of the exact box step.
+        lanes: problems worked on at once; more than one for plain shapes only.
+    """
+    parts = [_sizes(chains, records, n, lanes), sources(*PLACES)]
+    parts.append(f"@inner\ndef fixed_size(n):\n    return {n}\n")
+    newton = masked_newton_source(n) if n <= STRAIGHT else sources(boxqp.masked_newton)
+    if is_plain(records, n, log=log):
+        parts.append(sources(rows.symmetric_axis, rows.opposite_axes))
+        parts += [newton, sources(boxqp.free_step, *STEP)]
+        parts.append(advance_source(chains, records, n, lanes))
+        if projected:
+            parts.append(_box_step(projected=True))
+        else:
+            parts += [sources(boxqp.active_set, descent.safeguard), box_step_source(n, lanes)]
+        if lanes == 1:
+            parts.append(normal_equations_source(chains, records, n))
+    else:
+        parts += [frames_source(chains, len(records), n), sources(*ROWS), newton]
+        parts += [sources(boxqp.free_step, *STEP, descent.advance)]
+        parts.append(_box_step(projected=projected))
+    return "\n\n".join(parts)
+
+
+def folded_frames(chains: Sequence[NormalChain], records: Sequence[Record], n: int) -> str:
+    """The front of a folded module that only gives poses and Jacobians."""
+    parts = [_sizes(chains, records, n, 1), sources(*PLACES)]
+    parts += [frames_source(chains, len(records), n), sources(rows.block_of)]
+    return "\n\n".join(parts)
+
+
+def is_plain(records: Sequence[Record], n: int, *, log: bool) -> bool:
+    """Whether a shape's whole step can be written out."""
+    return n <= STRAIGHT and not log and all(r[2] < 0.0 and r[3] == 0.0 for r in records)
+
+
+def sources(*kernels: Kernel) -> str:
+    """The kernels' own source, to be compiled inside a module."""
+    return "\n\n".join("@inner\n" + source_of(k) for k in kernels)
+
+
+@functools.cache
+def source_of(kernel: Kernel) -> str:
+    """A kernel's source; finding it takes a while."""
+    return inspect.getsource(kernel)
+
+
+def _sizes(chains: Sequence[NormalChain], records: Sequence[Record], n: int, lanes: int) -> str:
+    values = {
+        "size": n,
+        "targets": len(records),
+        "frame_count": len(chains),
+        "trig_size": 3 * trig_count(chains) if lanes == 1 else 0,
+        "lane_count": lanes,
+    }
+    parts = [f"@inner\ndef {name}(fixed):\n    return {value}\n" for name, value in values.items()]
+    parts.append(
+        "@inner\ndef target_field(fixed, k, field):\n"
+        f"    return int(fixed[{at.HEADER + 5 * n} + {at.TARGET_RECORD} * k + field])\n"
+    )
+    return "\n\n".join(parts)
