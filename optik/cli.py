@@ -8,6 +8,8 @@ from __future__ import annotations
 import json
 import logging
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -246,21 +248,21 @@ def main(args: list[str] | None = None) -> None:
     if (sys.argv[1:] if args is None else args) == ["--version"]:
         print(f"optik {__version__}")
         raise SystemExit(0)
-    _listen()
     app = tyro.extras.SubcommandApp()
     app.command(name="list")(list_)
     for command in (solve, generate, run, report, compare):
         app.command(command)
     try:
-        code = app.cli(
-            prog="optik",
-            description=(
-                "Inverse kinematics under joint limits, on MuJoCo. Exit codes: 0 done (for solve: "
-                "solved), 1 not solved, 2 wrong input. --version prints the version."
-            ),
-            args=args,
-            config=(tyro.conf.FlagCreatePairsOff,),
-        )
+        with _listening():
+            code = app.cli(
+                prog="optik",
+                description=(
+                    "Inverse kinematics under joint limits, on MuJoCo. Exit codes: 0 done (for "
+                    "solve: solved), 1 not solved, 2 wrong input. --version prints the version."
+                ),
+                args=args,
+                config=(tyro.conf.FlagCreatePairsOff,),
+            )
     except OptikError as error:
         print(f"optik: {error}", file=sys.stderr)
         code = 2
@@ -273,13 +275,20 @@ def main(args: list[str] | None = None) -> None:
     raise SystemExit(code)
 
 
-def _listen() -> None:
+@contextmanager
+def _listening() -> Iterator[None]:
     """Lets the library's signs of life through to stderr."""
     handler = logging.StreamHandler()
     handler.setFormatter(logging.Formatter("optik: %(message)s"))
     logger = logging.getLogger("optik")
+    level = logger.level
     logger.addHandler(handler)
     logger.setLevel(logging.INFO)
+    try:
+        yield
+    finally:
+        logger.removeHandler(handler)
+        logger.setLevel(level)
 
 
 def _target(
