@@ -40,7 +40,7 @@ _TABLE_SEED = 1
 class Settings:
     """The numbers of the method; see `optik.solvers.box_lm.BoxLM` for what they mean."""
 
-    damping: float = 0.6
+    damping: float = 0.4
     damping_floor: float = 1e-6
     step_limit: float = 0.8
     fall: float = 0.7
@@ -48,6 +48,7 @@ class Settings:
     start_steps: int = 25
     table_size: int = 1000
     near: int = 50
+    apart: float = 0.15
     seed: int = 0
     projected: bool = False
     log: bool = False
@@ -198,6 +199,7 @@ class Core:
         header[at.F_PATIENCE] = np.inf if settings.patient else settings.patience
         header[at.F_START_STEPS] = np.inf if settings.patient else settings.start_steps
         header[at.F_NEAR] = settings.near if table is None else min(settings.near, table.shape[1])
+        header[at.F_APART] = settings.apart**2
         header[at.F_SEED] = (settings.seed * 0.6180339887498949) % 1.0
         header[at.F_TRIG] = trig_count(self.chains)
         header[at.F_METHOD] = settings.projected

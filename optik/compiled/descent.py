@@ -13,9 +13,9 @@ not fallen by the factor `fall` within `patience` iterations, or after `start_st
 The last two tests are left out when there is only the given start.
 
 Over starts (`place_start`): the given start; then solved configurations from the table, nearest in
-pose first; then the middle of the ranges; then a quasi-random sequence (Roberts 2018: fractions of
-multiples of powers of the generalised golden ratio), taking turns with further rows of the table.
-The configuration with the lowest cost of all is what comes back.
+pose first, those close to a failed one passed over; then the middle of the ranges; then a
+quasi-random sequence (Roberts 2018: fractions of multiples of powers of the generalised golden
+ratio), taking turns with further rows of the table.  The configuration with the lowest cost of all is what comes back.
 
 `solve_rows` works on as many problems at once as the module has lanes.  `advance` evaluates them
 all and makes every Newton step, in one loop that runs in vector registers; what differs from lane
@@ -44,6 +44,7 @@ from optik.compiled.general import (
 from optik.compiled.layout import (
     AXIS,
     BLOCK,
+    F_APART,
     F_BLOCK,
     F_DAMPING,
     F_DAMPING_FLOOR,
@@ -75,6 +76,7 @@ from optik.compiled.layout import (
     S_ROTATION,
     S_ROTATION_TOLERANCE,
     S_SINCE,
+    S_TABLE_ROW,
     S_USED,
     SOLVED,
     W_BEST,
@@ -272,7 +274,34 @@ def nearest_row(lane: int, fixed: Array, w: Array) -> int:
             row, nearest = BLOCK * int(distance[place + k]) + k, distance[least + k]
     if row >= 0:
         distance[begin + row] = np.float32(np.inf)
+    w[lane_count(fixed) * (state_at(size(fixed)) + S_TABLE_ROW) + lane] = row
     return row
+
+
+def pass_over(lane: int, fixed: Array, w: Array) -> None:
+    """Uses up the table rows that are close to the last one, which has failed.
+
+    What lies in its neighbourhood would mostly descend to where it went.
+    """
+    n, many, rows = size(fixed), lane_count(fixed), int(fixed[F_ROWS])
+    last = int(w[many * (state_at(n) + S_TABLE_ROW) + lane])
+    if last < 0:
+        return
+    distance, begin = singles(w), 2 * distances_at(fixed) + lane * rows
+    table, low, high = int(fixed[F_TABLE]), HEADER + 2 * n, HEADER + 3 * n
+    for k in range(rows):
+        square = 0.0
+        for i in range(n):
+            x = fixed[table + i * rows + k] - fixed[table + i * rows + last]
+            x *= (
+                1.0 / (fixed[high + i] - fixed[low + i])
+                if fixed[high + i] > fixed[low + i]
+                else 0.0
+            )
+            square += x * x
+        distance[begin + k] = (
+            np.float32(np.inf) if square < n * fixed[F_APART] else distance[begin + k]
+        )
 
 
 def place_start(start: int, lane: int, fixed: Array, w: Array) -> None:
@@ -283,6 +312,7 @@ def place_start(start: int, lane: int, fixed: Array, w: Array) -> None:
     later = start - near - 1
     row = -1
     if start <= near or (later > 0 and later % 2 == 0 and near + later // 2 <= rows):
+        pass_over(lane, fixed, w)
         row = nearest_row(lane, fixed, w)
     low, high = HEADER + 2 * n, HEADER + 3 * n
     table = int(fixed[F_TABLE])

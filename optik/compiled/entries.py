@@ -56,6 +56,7 @@ from optik.compiled.layout import (
     S_ROW,
     S_SINCE,
     S_START,
+    S_TABLE_ROW,
     S_TAKEN,
     S_USED,
     SOLVED,
@@ -235,6 +236,7 @@ def load_row(
     w[s + many * S_ROTATION_TOLERANCE] = asked[1]
     w[s + many * S_TAKEN] = 0.0
     w[s + many * S_RANKED] = 0.0
+    w[s + many * S_TABLE_ROW] = -1.0
 
 
 def begin_descent(lane: int, start: int, first: int, steps: int, fixed: Array, w: Array) -> None:

@@ -38,6 +38,7 @@ F_SEED = 15  # shift of the sequence of random starts
 F_METHOD = 16  # 0 exact box QP, 1 two-metric projection
 F_LOG = 17  # 1 for the logarithm as rotation residual, 0 for the chordal one
 F_BLOCK = 6  # BLOCK once more
+F_APART = 7  # mean squared distance, in ranges, that keeps a start apart from failed ones
 F_TRIG = 19  # joints whose sine and cosine the folded kernel takes, rounded up to 4
 F_TABLE_WEIGHT = 18  # squared weight of rotation in the distance to a table row [m^2/rad^2]
 
@@ -75,7 +76,8 @@ S_TAKEN = 14  # iterations from earlier ones
 S_MARK = 15  # the cost that the next iterations are compared with
 S_SINCE = 16  # iterations since it was set
 S_RANKED = 17  # 1 once the table has been ranked for this problem
-STATES = 18
+S_TABLE_ROW = 18  # the table row of the last start, -1 for none
+STATES = 19
 
 # A target's numbers: position, wanted rotation matrix (or body axis, world axis), weights, and the
 # rotation as a quaternion.

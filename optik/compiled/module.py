@@ -33,6 +33,7 @@ SEARCH: tuple[Kernel, ...] = (
     descent.bend,
     descent.rank_table,
     descent.nearest_row,
+    descent.pass_over,
     descent.place_start,
     entries.keep,
     entries.fill_goal,

@@ -19,11 +19,12 @@ take one Newton step, and the result is clipped.  It costs one factorisation and
 
 Starts.  With `starts="table"` a start whose cost has not fallen by the factor `fall` within
 `patience` iterations, or that has had `start_steps` of them, is given up; after the given start
-come solved, well-centred configurations from a table (nearest in pose first), mid-range, and
-quasi-random ones.  The answer then lies on the branch of whichever start got there first: the
-branch that the given start leads to if it leads to one, else that of the nearest table row that
-does, which may be far from `q_init`.  With `starts="given"` there is only the given start, nothing
-is given up, and the answer is always on the branch that it leads to.
+come solved, well-centred configurations from a table (nearest in pose first, those close to a
+failed one passed over), mid-range, and quasi-random ones.  The answer then lies on the branch of
+whichever start got there first: the branch that the given start leads to if it leads to one, else
+that of the nearest table row that does, which may be far from `q_init`.  With `starts="given"`
+there is only the given start, nothing is given up, and the answer is always on the branch that it
+leads to.
 
 The posture, when one is asked for, is a second phase from the solution found: the targets become
 equalities and |W (q - q_rest)| is lowered as far as they and the limits allow
@@ -67,9 +68,10 @@ class BoxLM(Solver):
     """Exact box-constrained Levenberg-Marquardt steps from a table of starts, compiled by Numba.
 
     Attributes:
-        damping: share of the cost that becomes damping [1/m^2 per m^2].
+        damping: share of the cost that becomes damping [1/m^2 per m^2]; None for 0.4, quick where
+            another start may follow, or 0.6 with starts="given".
         damping_floor: damping left at the target.
-        step_limit: largest step of one joint [rad or m].
+        step_limit: largest step of one joint [rad or m]; None for 0.8, or 0.3 with starts="given".
         rotation_weight: w_r inside the solver [m/rad]; each target's own if None.
         residual: "chordal" (differences of the frame's axes) or "log" (rotation vector).
         method: "exact" box QP or "projected" (two-metric projection).
@@ -78,6 +80,8 @@ class BoxLM(Solver):
         fall: factor by which the cost must fall ...
         patience: ... within this many iterations, or the start is given up.
         start_steps: largest number of iterations from one start.
+        apart: table rows within this distance of a failed one are passed over, root mean square of
+            the joints' distances in shares of their ranges; 0 for none.
         seed: shifts the sequence of quasi-random starts.
         kernel: "folded" has the chain's constants in the code, "general" reads them; "auto" folds
             chains of up to 16 joints.
@@ -89,10 +93,10 @@ class BoxLM(Solver):
     reference: ClassVar[str] = "Bertsekas 1982; Yamashita and Fukushima 2001"
     restarts_itself: ClassVar[bool] = True
 
-    damping: float = 0.6
+    damping: float | None = None
     damping_floor: float = 1e-6
-    step_limit: float = 0.8
-    rotation_weight: float | None = 0.1
+    step_limit: float | None = None
+    rotation_weight: float | None = 0.12
     residual: Literal["chordal", "log"] = "chordal"
     method: Literal["exact", "projected"] = "exact"
     starts: Literal["table", "given"] = "table"
@@ -100,6 +104,7 @@ class BoxLM(Solver):
     fall: float = 0.7
     patience: int = 2
     start_steps: int = 25
+    apart: float = 0.15
     seed: int = 0
     kernel: Literal["auto", "folded", "general"] = "auto"
 
@@ -108,6 +113,7 @@ class BoxLM(Solver):
         check_positive(self.name, "damping_floor", self.damping_floor)
         check_positive(self.name, "step_limit", self.step_limit)
         check_positive(self.name, "rotation_weight", self.rotation_weight)
+        check_positive(self.name, "apart", self.apart, zero=True)
         check_choice(self.name, "residual", self.residual, ("chordal", "log"))
         check_choice(self.name, "method", self.method, ("exact", "projected"))
         check_choice(self.name, "starts", self.starts, ("table", "given"))
@@ -155,18 +161,20 @@ class BoxLM(Solver):
     def _build(self, robot: Robot, shape: Shape) -> Core:
         from optik.compiled.core import Core, Settings
 
+        alone = self.starts == "given"
         settings = Settings(
-            damping=self.damping,
+            damping=self.damping if self.damping is not None else 0.6 if alone else 0.4,
             damping_floor=self.damping_floor,
-            step_limit=self.step_limit,
+            step_limit=self.step_limit if self.step_limit is not None else 0.3 if alone else 0.8,
             fall=self.fall,
             patience=self.patience,
             start_steps=self.start_steps,
             table_size=self.table_size,
+            apart=self.apart,
             seed=self.seed,
             projected=self.method == "projected",
             log=self.residual == "log",
-            patient=self.starts == "given",
+            patient=alone,
         )
         folded = self.kernel == "folded" or (self.kernel == "auto" and robot.n <= _FOLDED_JOINTS)
         return Core(robot, shape, settings, folded=folded)
