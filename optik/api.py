@@ -186,9 +186,11 @@ def _nearest(problem: Problem, result: Result) -> Result:
     """The same answer with no hinge a whole turn further from the start than it need be."""
     if result.status is not Claim.CONVERGED or not can_turn_around(problem.robot):
         return result
+    # No winding can be nearer; moving the start into the limits would bring it closer still.
+    near = problem.q_init if problem.posture is None else problem.q_rest
+    if np.abs(result.q - near).max() <= np.pi:
+        return result
     reference = problem.q_start if problem.posture is None else problem.q_rest
-    if float(np.abs(result.q - reference).max()) <= np.pi:
-        return result  # no winding can be nearer
     q = nearest_winding(problem.robot, result.q, reference)
     # Equal to rounding only: an answer at the edge of the tolerance stays where it is.
     if np.array_equal(q, result.q) or not evaluate(problem, q).solved:

@@ -10,6 +10,7 @@ only, so whatever is decided about a configuration has to be decided again after
 from __future__ import annotations
 
 import itertools
+import math
 from functools import lru_cache
 
 import numpy as np
@@ -20,6 +21,7 @@ from optik.pose import Array
 from optik.robot import Robot
 
 _TURN = 2.0 * np.pi
+_HALF_TURN = 0.5 * _TURN * (1.0 - 1e-12)  # less than it from the reference no winding is nearer
 
 
 def nearest_winding(robot: Robot, q: ArrayLike, reference: ArrayLike) -> Array:
@@ -127,13 +129,20 @@ def _nearest(value: float, low: float, high: float, near: float) -> float | None
 
     A tie keeps the given value.  Nothing is listed: a range may be wider than can be listed.
     """
-    first, last = _window(value, low, high)
-    turn = min(max(float(np.round((near - value) / _TURN)), first), last)
+    if low <= value <= high and abs(value - near) <= _HALF_TURN:
+        return value
+    turn = float(round((near - value) / _TURN))
+    if low > -math.inf:
+        turn = max(turn, float(math.ceil((low - value) / _TURN)))
+    if high < math.inf:
+        turn = min(turn, float(math.floor((high - value) / _TURN)))
+    best, least = None, (math.inf, math.inf)
     # The ends of the window are rounded, so the turns beside them are looked at as well.
-    turns = {t for t in (0.0, turn - 1.0, turn, turn + 1.0) if np.isfinite(t)}
-    shifted = [value + t * _TURN if t else value for t in turns]
-    inside = [v for v in shifted if low <= v <= high]
-    return min(inside, key=lambda v: (abs(v - near), abs(v - value)), default=None)
+    for t in (0.0, turn - 1.0, turn, turn + 1.0):
+        v = value + t * _TURN if t else value
+        if low <= v <= high and (abs(v - near), abs(v - value)) < least:
+            best, least = v, (abs(v - near), abs(v - value))
+    return best
 
 
 def _options(value: float, low: float, high: float) -> list[float]:

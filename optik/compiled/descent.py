@@ -15,7 +15,8 @@ The last two tests are left out when there is only the given start.
 Over starts (`place_start`): the given start; then solved configurations from the table, nearest in
 pose first, those close to a failed one passed over; then the middle of the ranges; then a
 quasi-random sequence (Roberts 2018: fractions of multiples of powers of the generalised golden
-ratio), taking turns with further rows of the table.  The configuration with the lowest cost of all is what comes back.
+ratio), taking turns with further rows of the table.  The configuration with the lowest cost of all
+is what comes back.
 
 `solve_rows` works on as many problems at once as the module has lanes.  `advance` evaluates them
 all and makes every Newton step, in one loop that runs in vector registers; what differs from lane
