@@ -199,6 +199,10 @@ class PreparedBoxLM:
         count = self.core.relax_kernel(
             *numbers[:2], asked, problem.q_rest, squares, relaxed, values, self._fixed, steps
         )
+        # Meeting the targets exactly may cost more of the posture than there was to gain.
+        rest = problem.q_rest
+        if squares @ (relaxed - rest) ** 2 >= squares @ (q - rest) ** 2:
+            relaxed = q.copy()
         return relaxed, int(values[1]), int(count)
 
     def _slices(
