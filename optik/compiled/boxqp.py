@@ -2,16 +2,13 @@ r"""The box-constrained quadratic program of one step, solved exactly.
 
     minimise over d    1/2 d^T H d - g^T d    subject to  lo <= d <= hi,    H positive definite
 
-Projected Newton (Bertsekas 1982).  With gradient r = H d - g, the variables that sit on a bound and
-are pushed against it by r are held; the others take the Newton step of the reduced problem, and the
-whole is projected onto the box.  A step that the projection cut short must lower the objective
-enough (Armijo, along the projection arc), else it is halved.  Once the right bounds are held, one
-step is exact: most programs of a solve end after one to three factorisations.
-
-Safeguard: should the arc fail, or `QP_STEPS` iterations not do, a primal active-set method goes on
-from the point reached (Nocedal and Wright 2006, section 16.5).  The bounds of a box are always
-linearly independent, so that it cannot cycle: it ends after finitely many changes of one bound,
-some tens for 30 variables, however close to singular H is.
+The Newton step of all variables, where it stays inside the box, is the answer: so it is for most
+steps of a solve.  Clipped, it is the first guess of what is held, and a primal active-set method
+goes on from there (Nocedal and Wright 2006, section 16.5): to the minimum over the free variables,
+or to the first bound on the way, which is held from then on; at a minimum the held variable that
+its gradient r = H d - g pushes hardest into the box is let go.  The bounds of a box are always
+linearly independent, so that this cannot cycle.  It ends after finitely many changes of one bound,
+some tens for 30 variables, however close to singular H is; a solve's programs need one or two.
 
 The program stands in `w` from place `o` on, as optik.compiled.layout lays it out: g, the bounds and
 the step as vectors, then the lower triangle of H row by row, then room for its factors.
@@ -27,7 +24,6 @@ from optik.compiled.layout import W_D, W_FREE, W_G, W_HI, W_LO, W_R, W_VECTORS
 from optik.pose import Array
 
 QP_TOLERANCE = 1e-11
-QP_STEPS = 12
 QP_CHANGES = 20  # of the active set, for each variable; only rounding could reach it
 
 
@@ -40,11 +36,11 @@ def box_qp(w: Array, o: int, n: int) -> int:
         n: number of variables; no lower bound lies above its upper one.
 
     Returns:
-        Factorisations used; negative if the safeguard was needed.
+        Factorisations used.
     """
     if free_step(w, o, n):
         return 1
-    return bounded_step(w, o, n)
+    return 1 + active_set(w, o, n)
 
 
 def free_step(w: Array, o: int, n: int) -> bool:
@@ -64,39 +60,6 @@ def free_step(w: Array, o: int, n: int) -> bool:
         w[o + W_D * n + i] = y
         inside = inside and x == y
     return inside
-
-
-def bounded_step(w: Array, o: int, n: int) -> int:
-    """Solves the box QP from the clipped Newton step on; returns as `box_qp` does."""
-    n = fixed_size(n)
-    g, lo, hi, d = o + W_G * n, o + W_LO * n, o + W_HI * n, o + W_D * n
-    r, free, H = o + W_R * n, o + W_FREE * n, o + W_VECTORS * n
-    scale = 1.0
-    for i in range(n):
-        scale = max(scale, 1.0 + abs(w[g + i]))
-    tolerance = QP_TOLERANCE * scale
-    for iteration in range(1, QP_STEPS + 1):
-        worst = 0.0
-        for i in range(n):
-            s = -w[g + i]
-            for j in range(i + 1):
-                s += w[H + i * n + j] * w[d + j]
-            for j in range(i + 1, n):
-                s += w[H + j * n + i] * w[d + j]
-            w[r + n + i] = s
-            x, low, high = w[d + i], w[lo + i], w[hi + i]
-            held = (x <= low and s >= 0.0) or (x >= high and s <= 0.0) or low == high
-            w[free + i] = 0.0 if held else 1.0
-            w[r + i] = 0.0 if held else -s
-            worst = max(worst, abs(w[r + i]))
-        if worst <= tolerance:
-            return iteration
-        if iteration == QP_STEPS:
-            break
-        masked_newton(w, o, n)
-        if not arc(w, o, n):
-            break
-    return -active_set(w, o, tolerance, n)
 
 
 def masked_newton(w: Array, o: int, n: int) -> None:
@@ -133,54 +96,16 @@ def masked_newton(w: Array, o: int, n: int) -> None:
             w[r + a] = s
 
 
-def arc(w: Array, o: int, n: int) -> bool:
-    """Moves d along the projection of d + t p, p the Newton step; False if nothing is gained.
-
-    The change of d is kept in the first row of L, which the factorisation no longer needs.
-    """
-    n = fixed_size(n)
-    lo, hi, d = o + W_LO * n, o + W_HI * n, o + W_D * n
-    r, H = o + W_R * n, o + W_VECTORS * n
-    L = H + n * n
-    t = 1.0
-    for _ in range(30):
-        cut = False
-        slope = 0.0
-        for i in range(n):
-            x = w[d + i] + t * w[r + i]
-            y = min(max(x, w[lo + i]), w[hi + i])
-            cut = cut or x != y
-            w[L + i] = y - w[d + i]
-            slope += w[L + i] * w[r + n + i]
-        accept = t == 1.0 and not cut
-        if not accept:
-            curve = 0.0
-            for i in range(n):
-                s = 0.5 * w[H + i * n + i] * w[L + i]
-                for j in range(i):
-                    s += w[H + i * n + j] * w[L + j]
-                curve += s * w[L + i]
-            accept = slope < 0.0 and slope + curve <= 1e-4 * slope
-        if accept:
-            for i in range(n):
-                w[d + i] = min(max(w[d + i] + t * w[r + i], w[lo + i]), w[hi + i])
-            return True
-        t *= 0.5
-    return False
-
-
-def active_set(w: Array, o: int, tolerance: float, n: int) -> int:
-    """Goes on from a point d in the box, one bound after the other, until it is optimal.
-
-    From the minimum over the free variables, the held one that its gradient pushes hardest into the
-    box is let go; on the way to the next minimum the first bound that is met is held.  Returns the
-    factorisations used, and one.
-    """
+def active_set(w: Array, o: int, n: int) -> int:
+    """Goes on from a point d in the box until it is optimal; returns the factorisations used."""
     n = fixed_size(n)
     g, lo, hi, d = o + W_G * n, o + W_LO * n, o + W_HI * n, o + W_D * n
     r, free, H = o + W_R * n, o + W_FREE * n, o + W_VECTORS * n
+    scale = 1.0
     for i in range(n):
+        scale = max(scale, 1.0 + abs(w[g + i]))
         w[free + i] = 1.0 if w[lo + i] < w[d + i] < w[hi + i] else 0.0
+    tolerance = QP_TOLERANCE * scale
     before = np.inf  # what the free gradients were when the last whole step began
     for count in range(QP_CHANGES * n):
         worst = 0.0
@@ -200,7 +125,7 @@ def active_set(w: Array, o: int, tolerance: float, n: int) -> int:
                 if w[free + i] == 0.0 and w[lo + i] < w[hi + i] and inward > most:
                     let_go, most = i, inward
             if let_go < 0:
-                return count + 1
+                return count
             w[free + let_go] = 1.0
             worst = np.inf
         before = worst
@@ -221,7 +146,7 @@ def active_set(w: Array, o: int, tolerance: float, n: int) -> int:
             w[d + met] = w[lo + met] if w[r + met] < 0.0 else w[hi + met]
             w[free + met] = 0.0
             before = np.inf
-    return QP_CHANGES * n + 1
+    return QP_CHANGES * n
 
 
 def projected_step(w: Array, o: int, n: int) -> None:

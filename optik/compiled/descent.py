@@ -31,7 +31,7 @@ import math
 
 import numpy as np
 
-from optik.compiled.boxqp import active_set, bounded_step, free_step, projected_step
+from optik.compiled.boxqp import active_set, free_step, projected_step
 from optik.compiled.general import (
     distances_at,
     goal_at,
@@ -63,7 +63,7 @@ from optik.compiled.layout import (
     GAVE_UP,
     GOING,
     HEADER,
-    POSE,
+    POSITION,
     S_ALLOWED,
     S_BEST,
     S_BEST_POSITION,
@@ -82,6 +82,7 @@ from optik.compiled.layout import (
     SOLVED,
     W_BEST,
     W_D,
+    W_G,
     W_HI,
     W_LO,
     W_NEXT,
@@ -182,8 +183,18 @@ def bend(lane: int, fixed: Array, w: Array) -> bool:
 
 
 def box_step(lane: int, fixed: Array, w: Array) -> None:
-    """The exact box step of a single lane; folded modules of plain shapes have their own."""
-    bounded_step(w, 0, size(fixed))
+    """The exact box step of a lane, from its clipped Newton step on."""
+    n, many = size(fixed), lane_count(fixed)
+    o = program_at(fixed)
+    if many > 1:
+        for i in range(W_G * n, (W_D + 1) * n):
+            w[o + i] = w[many * i + lane]
+        for i in range(W_VECTORS * n, W_VECTORS * n + n * n):
+            w[o + i] = w[many * i + lane]
+    active_set(w, o, n)
+    if many > 1:
+        for i in range(W_D * n, (W_D + 1) * n):
+            w[many * i + lane] = w[o + i]
 
 
 def clipped_step(lane: int, fixed: Array, w: Array) -> None:
@@ -191,65 +202,93 @@ def clipped_step(lane: int, fixed: Array, w: Array) -> None:
     projected_step(w, 0, size(fixed))
 
 
-def safeguard(lane: int, tolerance: float, fixed: Array, w: Array) -> None:
-    """The safeguard of a lane's box step, on a copy of its program."""
-    n, many = size(fixed), lane_count(fixed)
-    o = program_at(fixed)
-    if many > 1:
-        for i in range(state_at(n)):
-            w[o + i] = w[many * i + lane]
-    active_set(w, o, tolerance, n)
-    for i in range(n):
-        w[many * (W_D * n + i) + lane] = w[o + W_D * n + i]
-
-
 def rank_table(lane: int, fixed: Array, w: Array) -> None:
     """Writes each table row's squared distance to a lane's targets [m^2], up to a constant.
 
-    Position distance squared, |p|^2 - 2 p.p* with |p|^2 from the table, minus weight times
-    tr(R^T R*) = 4 (h.h*)^2 - 1 with h the quaternions, or x.t for an axis target.  Features and
-    distances have single precision, two to each number of `fixed` and `w`: they only rank.
+    Features and distances have single precision, two to each number of `fixed` and `w`: they only
+    rank.  Summed over the targets, each by its kind.
     """
-    n, many, rows = size(fixed), lane_count(fixed), int(fixed[F_ROWS])
-    # Places are counted in numbers of single precision.
-    table, distance = singles(fixed), singles(w)
+    rows, distance = int(fixed[F_ROWS]), singles(w)
     begin = 2 * distances_at(fixed) + lane * rows
-    at = 2 * (int(fixed[F_TABLE]) + n * rows)
-    weight = fixed[F_TABLE_WEIGHT]
-    block = int(fixed[F_BLOCK])  # a number that the compiler does not know keeps the loops
     for k in range(rows):
         distance[begin + k] = np.float32(0.0)
+    at = 2 * (int(fixed[F_TABLE]) + size(fixed) * rows)
     for t in range(targets(fixed)):
-        o = many * goal_at(t, n) + lane
-        kind = target_field(fixed, t, 0)
-        x, y = np.float32(-2.0 * w[o]), np.float32(-2.0 * w[o + many])
-        z = np.float32(-2.0 * w[o + 2 * many])
-        a = b = c = d = np.float32(0.0)
-        if kind == POSE:
-            # weight tr(R^T R*) is (2 sqrt(weight) h.h*)^2, up to a constant.
-            scale = 2.0 * math.sqrt(weight)
-            h = o + many * G_QUATERNION
-            a, b = np.float32(scale * w[h]), np.float32(scale * w[h + many])
-            c, d = np.float32(scale * w[h + 2 * many]), np.float32(scale * w[h + 3 * many])
-        for out in range(begin, begin + rows, BLOCK):
+        at = rank_target(t, lane, at, fixed, w)
+
+
+def rank_target(t: int, lane: int, at: int, fixed: Array, w: Array) -> int:
+    """Adds one target's part; a folded module has its own, which knows the target's kind.
+
+    `at` is where the target's features begin; returns where the next one's do.
+    """
+    kind = target_field(fixed, t, 0)
+    if kind == POSITION:
+        return rank_position(t, lane, at, 4, fixed, w)
+    if kind == AXIS:
+        rank_position(t, lane, at, 13, fixed, w)
+        return rank_axis(t, lane, at, fixed, w)
+    rank_position(t, lane, at, 8, fixed, w)
+    return rank_pose(t, lane, at, fixed, w)
+
+
+def rank_position(t: int, lane: int, at: int, features: int, fixed: Array, w: Array) -> int:
+    """Adds |p|^2 - 2 p.p*, with |p|^2 and p from the table: the first four features."""
+    many, rows = lane_count(fixed), int(fixed[F_ROWS])
+    table, distance = singles(fixed), singles(w)
+    begin = 2 * distances_at(fixed) + lane * rows
+    block = int(fixed[F_BLOCK])  # a number that the compiler does not know keeps the loop
+    o = many * goal_at(t, size(fixed)) + lane
+    x, y = np.float32(-2.0 * w[o]), np.float32(-2.0 * w[o + many])
+    z = np.float32(-2.0 * w[o + 2 * many])
+    for out in range(begin, begin + rows, BLOCK):
+        for k in range(block):
+            square = table[at + k] + x * table[at + BLOCK + k]
+            square += y * table[at + 2 * BLOCK + k] + z * table[at + 3 * BLOCK + k]
+            distance[out + k] += square
+        at += features * BLOCK
+    return at
+
+
+def rank_pose(t: int, lane: int, at: int, fixed: Array, w: Array) -> int:
+    """Subtracts weight tr(R^T R*), which is (2 sqrt(weight) h.h*)^2 up to a constant.
+
+    h is a quaternion, the last four features.
+    """
+    many, rows = lane_count(fixed), int(fixed[F_ROWS])
+    table, distance = singles(fixed), singles(w)
+    begin = 2 * distances_at(fixed) + lane * rows
+    block = int(fixed[F_BLOCK])
+    h = many * (goal_at(t, size(fixed)) + G_QUATERNION) + lane
+    scale = 2.0 * math.sqrt(fixed[F_TABLE_WEIGHT])
+    a, b = np.float32(scale * w[h]), np.float32(scale * w[h + many])
+    c, d = np.float32(scale * w[h + 2 * many]), np.float32(scale * w[h + 3 * many])
+    at += 4 * BLOCK
+    for out in range(begin, begin + rows, BLOCK):
+        for k in range(block):
+            cosine = a * table[at + k] + b * table[at + BLOCK + k]
+            cosine += c * table[at + 2 * BLOCK + k] + d * table[at + 3 * BLOCK + k]
+            distance[out + k] -= cosine * cosine
+        at += 8 * BLOCK
+    return at - 4 * BLOCK
+
+
+def rank_axis(t: int, lane: int, at: int, fixed: Array, w: Array) -> int:
+    """Subtracts weight x.t, with x the body axis in the world; R is the last nine features."""
+    many, rows = lane_count(fixed), int(fixed[F_ROWS])
+    table, distance = singles(fixed), singles(w)
+    begin = 2 * distances_at(fixed) + lane * rows
+    block = int(fixed[F_BLOCK])
+    o = many * goal_at(t, size(fixed)) + lane
+    for out in range(begin, begin + rows, BLOCK):
+        at += 4 * BLOCK
+        for i in range(9):
+            g = w[o + many * (G_WORLD_AXIS + i // 3)] * w[o + many * (G_BODY_AXIS + i % 3)]
+            factor = np.float32(fixed[F_TABLE_WEIGHT] * g)
             for k in range(block):
-                square = table[at + k] + x * table[at + BLOCK + k]
-                square += y * table[at + 2 * BLOCK + k] + z * table[at + 3 * BLOCK + k]
-                distance[out + k] += square
-            at += 4 * BLOCK
-            if kind == POSE:
-                for k in range(block):
-                    cosine = a * table[at + k] + b * table[at + BLOCK + k]
-                    cosine += c * table[at + 2 * BLOCK + k] + d * table[at + 3 * BLOCK + k]
-                    distance[out + k] -= cosine * cosine
-                at += 4 * BLOCK
-            if kind == AXIS:
-                for i in range(9):
-                    g = w[o + many * (G_WORLD_AXIS + i // 3)]
-                    g = np.float32(weight * g * w[o + many * (G_BODY_AXIS + i % 3)])
-                    for k in range(block):
-                        distance[out + k] -= g * table[at + k]
-                    at += BLOCK
+                distance[out + k] -= factor * table[at + k]
+            at += BLOCK
+    return at
 
 
 def nearest_row(lane: int, fixed: Array, w: Array) -> int:

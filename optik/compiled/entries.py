@@ -27,6 +27,7 @@ from optik.compiled.layout import (
     AXIS,
     BROKEN,
     CODE_BITS,
+    EMPTY,
     F_METHOD,
     F_ROWS,
     F_START_STEPS,
@@ -114,46 +115,49 @@ def solve_rows(
     w = pointer(room)
     p, r, a = pointer(positions), pointer(rotations), pointer(asked)
     start_at, q, out = pointer(q_init), pointer(q_out), pointer(values)
-    coming = visited = 0
+    if many > 1:
+        # An idle lane's numbers are looked at by nobody, but have to be numbers.
+        for i in range(blocks_at(f)):
+            w[i] = 0.0
     for lane in range(many):
-        # An idle lane works on the last row, and nobody looks.
-        k = min(coming, total - 1)
-        load_row(lane, k, p, r, stride, a, start_at, own, f, w)
-        begin_descent(lane, first, first, steps, f, w)
-        w[many * (state_at(n) + S_ROW) + lane] = coming if coming < total else -1.0
-        coming += 1
-    busy = min(many, total)
-    while busy > 0:
+        w[many * (state_at(n) + S_CODE) + lane] = EMPTY
+    coming, busy, visited = 0, many, 0
+    while True:
+        for lane in range(many):
+            s = many * state_at(n) + lane
+            k = int(w[s + many * S_ROW])
+            code, start = int(w[s + many * S_CODE]), first
+            if code != EMPTY:
+                cut = w[s + many * S_CUT] != 0.0 or f[F_METHOD] != 0.0
+                if k < 0 or (code == GOING and (not cut or bend(lane, f, w))):
+                    continue
+                # A descent has ended; a step that did not move does not count.
+                w[s + many * S_TAKEN] += w[s + many * S_USED] - (1.0 if code == GOING else 0.0)
+                start = int(w[s + many * S_START]) + 1
+                code = code_of(lane, steps, f, w)
+                if code in (SOLVED, OUT_OF_STEPS) or start >= last:
+                    unload_row(lane, k, code, q, out, f, w)
+                    taken = int(w[s + many * S_TAKEN]) << CODE_BITS
+                    codes[k] = code + taken + ((start - 1 - first) << (CODE_BITS + STEP_BITS))
+                    code, start = EMPTY, first
+            if code == EMPTY:
+                if coming == total:
+                    w[s + many * S_ROW] = -1.0
+                    busy -= 1
+                    continue
+                load_row(lane, coming, p, r, stride, a, start_at, own, f, w)
+                w[s + many * S_ROW] = coming
+                coming += 1
+            if start > 0 and w[s + many * S_RANKED] == 0.0:
+                rank_table(lane, f, w)
+            begin_descent(lane, start, steps, f, w)
+        if busy == 0:
+            break
         advance(f, w)
         if visited < trace.shape[0]:
             for i in range(n):
                 trace[visited, i] = w[many * i]
             visited += 1
-        for lane in range(many):
-            s = many * state_at(n) + lane
-            going = w[s + many * S_CODE] == GOING
-            if going and w[s + many * S_CUT] == 0.0 and f[F_METHOD] == 0.0:
-                continue
-            k = int(w[s + many * S_ROW])
-            if k < 0 or (going and bend(lane, f, w)):
-                continue
-            w[s + many * S_TAKEN] += w[s + many * S_USED] - (1.0 if going else 0.0)
-            start = int(w[s + many * S_START])
-            code = code_of(lane, steps, f, w)
-            if code not in (SOLVED, OUT_OF_STEPS) and start + 1 < last:
-                begin_descent(lane, start + 1, first, steps, f, w)
-                continue
-            unload_row(lane, k, code, q, out, f, w)
-            taken = int(w[s + many * S_TAKEN])
-            codes[k] = code + (taken << CODE_BITS) + ((start - first) << (CODE_BITS + STEP_BITS))
-            if coming < total:
-                load_row(lane, coming, p, r, stride, a, start_at, own, f, w)
-                begin_descent(lane, first, first, steps, f, w)
-                w[s + many * S_ROW] = coming
-                coming += 1
-            else:
-                w[s + many * S_ROW] = -1.0
-                busy -= 1
     keep(room)
 
 
@@ -239,18 +243,19 @@ def load_row(
     w[s + many * S_TABLE_ROW] = -1.0
 
 
-def begin_descent(lane: int, start: int, first: int, steps: int, fixed: Array, w: Array) -> None:
+def begin_descent(lane: int, start: int, steps: int, fixed: Array, w: Array) -> None:
     """Moves a lane to a start; start 0 is the given one, where it is already."""
     many = lane_count(fixed)
     s = many * state_at(size(fixed)) + lane
     if start > 0:
-        if w[s + many * S_RANKED] == 0.0:
-            rank_table(lane, fixed, w)
-            # A search that goes on: the rows that earlier starts used up are no starts again.
-            for earlier in range(1, min(first, 2 * int(fixed[F_ROWS]) + 2)):
-                place_start(earlier, lane, fixed, w)
-            w[s + many * S_RANKED] = 1.0
-        place_start(start, lane, fixed, w)
+        # A search that goes on: the rows that earlier starts used up are no starts again.
+        number = start if w[s + many * S_RANKED] != 0.0 else 1
+        w[s + many * S_RANKED] = 1.0
+        while True:
+            place_start(number, lane, fixed, w)
+            if number == start:
+                break
+            number = start if number > 2 * int(fixed[F_ROWS]) else number + 1
     w[s + many * S_ALLOWED] = min(steps - w[s + many * S_TAKEN], fixed[F_START_STEPS])
     w[s + many * S_START] = start
     w[s + many * S_USED] = 0.0
@@ -272,33 +277,49 @@ def fill_goal(
     """Writes target t's numbers into a lane's goal, from those that begin at `p` and `r`."""
     many = lane_count(fixed)
     o = many * goal_at(t, size(fixed)) + lane
-    kind = target_field(fixed, t, 0)
     for i in range(3):
         w[o + many * i] = positions[p + i]
-    g = o + many * G_ROTATION
-    if kind == POSE:
-        a, b, c, d = rotations[r], rotations[r + 1], rotations[r + 2], rotations[r + 3]
-        for i in range(4):
-            w[o + many * (G_QUATERNION + i)] = rotations[r + i]
-        s = 2.0 / (a * a + b * b + c * c + d * d)
-        w[g] = 1.0 - s * (c * c + d * d)
-        w[g + many] = s * (b * c - a * d)
-        w[g + 2 * many] = s * (b * d + a * c)
-        w[g + 3 * many] = s * (b * c + a * d)
-        w[g + 4 * many] = 1.0 - s * (b * b + d * d)
-        w[g + 5 * many] = s * (c * d - a * b)
-        w[g + 6 * many] = s * (b * d - a * c)
-        w[g + 7 * many] = s * (c * d + a * b)
-        w[g + 8 * many] = 1.0 - s * (b * b + c * c)
-    elif kind == AXIS:
-        for h in range(2):
-            x, y, z = rotations[r + 3 * h], rotations[r + 3 * h + 1], rotations[r + 3 * h + 2]
-            scale = 1.0 / math.sqrt(x * x + y * y + z * z)
-            w[g + 3 * h * many] = scale * x
-            w[g + (3 * h + 1) * many] = scale * y
-            w[g + (3 * h + 2) * many] = scale * z
+    fill_rotation(rotations, r, t, o, fixed, w)
     w[o + many * G_POSITION_WEIGHT] = asked[2 + 2 * t]
     w[o + many * G_ROTATION_WEIGHT] = asked[3 + 2 * t]
+
+
+def fill_rotation(rotations: Array, r: int, t: int, o: int, fixed: Array, w: Array) -> None:
+    """Writes a target's rotation; a folded module has its own, which knows the target's kind."""
+    kind = target_field(fixed, t, 0)
+    if kind == POSE:
+        fill_pose(rotations, r, o, fixed, w)
+    elif kind == AXIS:
+        fill_axis(rotations, r, o, fixed, w)
+
+
+def fill_pose(rotations: Array, r: int, o: int, fixed: Array, w: Array) -> None:
+    """Writes a quaternion, and the rotation matrix of it."""
+    many = lane_count(fixed)
+    a, b, c, d = rotations[r], rotations[r + 1], rotations[r + 2], rotations[r + 3]
+    for i in range(4):
+        w[o + many * (G_QUATERNION + i)] = rotations[r + i]
+    s = 2.0 / (a * a + b * b + c * c + d * d)
+    g = o + many * G_ROTATION
+    w[g] = 1.0 - s * (c * c + d * d)
+    w[g + many] = s * (b * c - a * d)
+    w[g + 2 * many] = s * (b * d + a * c)
+    w[g + 3 * many] = s * (b * c + a * d)
+    w[g + 4 * many] = 1.0 - s * (b * b + d * d)
+    w[g + 5 * many] = s * (c * d - a * b)
+    w[g + 6 * many] = s * (b * d - a * c)
+    w[g + 7 * many] = s * (c * d + a * b)
+    w[g + 8 * many] = 1.0 - s * (b * b + c * c)
+
+
+def fill_axis(rotations: Array, r: int, o: int, fixed: Array, w: Array) -> None:
+    """Writes the body axis and the world axis, with length 1."""
+    many = lane_count(fixed)
+    for h in range(2):
+        x, y, z = rotations[r + 3 * h], rotations[r + 3 * h + 1], rotations[r + 3 * h + 2]
+        scale = 1.0 / math.sqrt(x * x + y * y + z * z)
+        g = o + many * (G_ROTATION + 3 * h)
+        w[g], w[g + many], w[g + 2 * many] = scale * x, scale * y, scale * z
 
 
 def forward(q: Array, fixed: Array, pose: Array, jacobian: Array) -> None:

@@ -16,13 +16,12 @@ import inspect
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from optik.compiled import boxqp, descent, general, rows
+from optik.compiled import boxqp, descent, entries, general, rows
 from optik.compiled import layout as at
 from optik.compiled.fold import Record, frames_source, trig_count
 from optik.compiled.normal import NormalChain
 from optik.compiled.straight import (
     advance_source,
-    box_step_source,
     masked_newton_source,
     normal_equations_source,
 )
@@ -59,6 +58,15 @@ ROWS: tuple[Kernel, ...] = (
     rows.block_of,
     rows.normal_equations,
 )
+BY_KIND: tuple[Kernel, ...] = (
+    descent.rank_position,
+    descent.rank_axis,
+    descent.rank_pose,
+    descent.rank_target,
+    entries.fill_axis,
+    entries.fill_pose,
+    entries.fill_rotation,
+)
 STEP: tuple[Kernel, ...] = (descent.judge, descent.take_step)
 
 
@@ -70,7 +78,7 @@ def general_front(*, projected: bool) -> str:
     """
     front = sources(
         *SIZES, *PLACES, general.frames, *ROWS, boxqp.fixed_size, boxqp.masked_newton,
-        boxqp.free_step, *STEP, descent.advance,
+        boxqp.free_step, *STEP, descent.advance, *BY_KIND,
     )  # fmt: skip
     return f"{front}\n\n{_box_step(projected=projected)}"
 
@@ -79,7 +87,7 @@ def _box_step(*, projected: bool) -> str:
     if projected:
         kernels = sources(boxqp.projected_step, descent.clipped_step)
         return f"{kernels}\n\nbox_step = clipped_step\n"
-    return sources(boxqp.arc, boxqp.active_set, boxqp.bounded_step, descent.box_step)
+    return sources(boxqp.active_set, descent.box_step)
 
 
 def folded_front(
@@ -108,17 +116,36 @@ def folded_front(
         parts.append(sources(rows.symmetric_axis, rows.opposite_axes))
         parts += [newton, sources(boxqp.free_step, *STEP)]
         parts.append(advance_source(chains, records, n, lanes))
-        if projected:
-            parts.append(_box_step(projected=True))
-        else:
-            parts += [sources(boxqp.active_set, descent.safeguard), box_step_source(n, lanes)]
         if lanes == 1:
             parts.append(normal_equations_source(chains, records, n))
     else:
         parts += [frames_source(chains, len(records), n), sources(*ROWS), newton]
         parts += [sources(boxqp.free_step, *STEP, descent.advance)]
-        parts.append(_box_step(projected=projected))
+    parts += [_box_step(projected=projected), _by_kind(records)]
     return "\n\n".join(parts)
+
+
+def _by_kind(records: Sequence[Record]) -> str:
+    """`rank_target` and `fill_rotation` of a folded module: each target's kind is known."""
+    kinds = {int(record[0]) for record in records}
+    if len(kinds) > 1:
+        return sources(*BY_KIND)
+    (kind,) = kinds
+    kernels: list[Kernel] = [descent.rank_position]
+    kernels += [descent.rank_axis, entries.fill_axis] if kind == at.AXIS else []
+    kernels += [descent.rank_pose, entries.fill_pose] if kind == at.POSE else []
+    name, features = {at.POSITION: ("", 4), at.AXIS: ("axis", 13), at.POSE: ("pose", 8)}[kind]
+    rank = f"rank_position(t, lane, at, {features}, fixed, w)"
+    if name:
+        rank = f"{rank}\n    return rank_{name}(t, lane, at, fixed, w)"
+        fill = f"fill_{name}(rotations, r, o, fixed, w)"
+    else:
+        rank, fill = f"return {rank}", "pass"
+    return (
+        f"{sources(*kernels)}\n\n"
+        f"@inner\ndef rank_target(t, lane, at, fixed, w):\n    {rank}\n\n"
+        f"@inner\ndef fill_rotation(rotations, r, t, o, fixed, w):\n    {fill}\n"
+    )
 
 
 def folded_frames(chains: Sequence[NormalChain], records: Sequence[Record], n: int) -> str:

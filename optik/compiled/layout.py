@@ -107,7 +107,7 @@ FRAME_HEAD = 12
 # rotation matrix for an axis.  They stand in blocks of so many rows, feature after feature.
 BLOCK = 64
 
-# How a search ended, or that it goes on.
-SOLVED, GAVE_UP, OUT_OF_STEPS, BROKEN, GOING = 0, 1, 2, 3, 4
+# How a search ended, or that it goes on, or that there is none yet.
+SOLVED, GAVE_UP, OUT_OF_STEPS, BROKEN, GOING, EMPTY = 0, 1, 2, 3, 4, 5
 CODE_BITS = 4  # a search returns code + steps * 2^4 + starts * 2^34
 STEP_BITS = 30

@@ -43,9 +43,6 @@ SEARCH: tuple[Kernel, ...] = (
     entries.unload_row,
 )
 POSTURE: tuple[Kernel, ...] = (
-    boxqp.arc,
-    boxqp.active_set,
-    boxqp.bounded_step,
     boxqp.box_qp,
     entries.keep,
     entries.fill_goal,
