@@ -81,7 +81,7 @@ def main() -> None:
     add(breakdown(robots[0], timed))
     add(loading())
     add(posture(robots, 10 if quick else 200))
-    add(scaling(robots[0], 500 if quick else 20_000))
+    add(scaling(robots[0], 500 if quick else 200_000))
     add(peers(robots, 5 if quick else 60, workers=not quick))
     if not quick:
         add(cold(["ur5e", "arm7", "30 joints"]))
