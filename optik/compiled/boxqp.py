@@ -62,6 +62,18 @@ def free_step(w: Array, o: int, n: int) -> bool:
     return inside
 
 
+def gradient(w: Array, o: int, n: int) -> None:
+    """Writes H d - g behind the Newton step.  A folded module has its own."""
+    g, d, H = o + W_G * n, o + W_D * n, o + W_VECTORS * n
+    for i in range(n):
+        s = -w[g + i]
+        for j in range(i + 1):
+            s += w[H + i * n + j] * w[d + j]
+        for j in range(i + 1, n):
+            s += w[H + j * n + i] * w[d + j]
+        w[o + (W_R + 1) * n + i] = s
+
+
 def masked_newton(w: Array, o: int, n: int) -> None:
     """Solves H_FF r_F = r_F in place for the free variables; r is 0 elsewhere, before and after.
 
@@ -100,7 +112,7 @@ def active_set(w: Array, o: int, n: int) -> int:
     """Goes on from a point d in the box until it is optimal; returns the factorisations used."""
     n = fixed_size(n)
     g, lo, hi, d = o + W_G * n, o + W_LO * n, o + W_HI * n, o + W_D * n
-    r, free, H = o + W_R * n, o + W_FREE * n, o + W_VECTORS * n
+    r, free = o + W_R * n, o + W_FREE * n
     scale = 1.0
     for i in range(n):
         scale = max(scale, 1.0 + abs(w[g + i]))
@@ -108,15 +120,10 @@ def active_set(w: Array, o: int, n: int) -> int:
     tolerance = QP_TOLERANCE * scale
     before = np.inf  # what the free gradients were when the last whole step began
     for count in range(QP_CHANGES * n):
+        gradient(w, o, n)
         worst = 0.0
         for i in range(n):
-            s = -w[g + i]
-            for j in range(i + 1):
-                s += w[H + i * n + j] * w[d + j]
-            for j in range(i + 1, n):
-                s += w[H + j * n + i] * w[d + j]
-            w[r + n + i] = s
-            worst = max(worst, abs(s) * w[free + i])
+            worst = max(worst, abs(w[r + n + i]) * w[free + i])
         # A step repeated is a refinement; one that no longer halves the gradient is at rounding.
         if worst <= tolerance or worst > 0.5 * before:
             let_go, most = -1, tolerance

@@ -22,6 +22,7 @@ from optik.compiled.fold import Record, frames_source, trig_count
 from optik.compiled.normal import NormalChain
 from optik.compiled.straight import (
     advance_source,
+    gradient_source,
     masked_newton_source,
     normal_equations_source,
 )
@@ -78,7 +79,7 @@ def general_front(*, projected: bool) -> str:
     """
     front = sources(
         *SIZES, *PLACES, general.frames, *ROWS, boxqp.fixed_size, boxqp.masked_newton,
-        boxqp.free_step, *STEP, descent.advance, *BY_KIND,
+        boxqp.gradient, boxqp.free_step, *STEP, descent.advance, *BY_KIND,
     )  # fmt: skip
     return f"{front}\n\n{_box_step(projected=projected)}"
 
@@ -111,7 +112,10 @@ def folded_front(
     """
     parts = [_sizes(chains, records, n, lanes), sources(*PLACES)]
     parts.append(f"@inner\ndef fixed_size(n):\n    return {n}\n")
-    newton = masked_newton_source(n) if n <= STRAIGHT else sources(boxqp.masked_newton)
+    if n <= STRAIGHT:
+        newton = f"{masked_newton_source(n)}\n\n{gradient_source(n)}"
+    else:
+        newton = sources(boxqp.masked_newton, boxqp.gradient)
     if is_plain(records, n, log=log):
         parts.append(sources(rows.symmetric_axis, rows.opposite_axes))
         parts += [newton, sources(boxqp.free_step, *STEP)]

@@ -106,6 +106,22 @@ def masked_newton_source(n: int) -> str:
     return out.source("def masked_newton(w, o, n):")
 
 
+def gradient_source(n: int) -> str:
+    """The kernel `gradient` (optik.compiled.boxqp)."""
+    out = Writer()
+    d = [out.let(f"w[o + {at.W_D * n + i}]") for i in range(n)]
+    H = {
+        (i, j): out.let(f"w[o + {at.W_VECTORS * n + i * n + j}]")
+        for i in range(n)
+        for j in range(i + 1)
+    }
+    for i in range(n):
+        terms = [(H[max(i, j), min(i, j)], d[j]) for j in range(n)]
+        value = out.dot((-1.0, out.let(f"w[o + {at.W_G * n + i}]")), *terms)
+        out.line(f"w[o + {(at.W_R + 1) * n + i}] = {value!s}")
+    return out.source("def gradient(w, o, n):")
+
+
 def _masked(out: Writer, H: Matrix, mask: Sequence[str], n: int) -> Matrix:
     """H with the rows and columns of held variables replaced by those of the identity."""
     masked: Matrix = {}

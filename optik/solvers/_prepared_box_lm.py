@@ -56,6 +56,11 @@ class PreparedBoxLM:
         self._default[:2] = tolerances(Tolerance().position, Tolerance().rotation)
         if solver.rotation_weight is not None:
             self._default[3::2] = solver.rotation_weight
+        # All that a raw call needs, at one look.
+        self._raw = (
+            self._kernel, self._default, self._code, self._values, self._no_trace, self._fixed,
+            self._last, self._steps,
+        )  # fmt: skip
 
     def __call__(
         self, problem: Problem, *, trace: bool = False, deadline: Deadline | None = None
@@ -119,12 +124,22 @@ class PreparedBoxLM:
         """
         if quaternion is None:
             quaternion = self._rotations
-        word = self._code
+        kernel, asked, word, values, path, fixed, last, steps = self._raw
         try:
-            self._kernel(
-                position, quaternion, self._default, q_init, q_out, word, self._values,
-                self._no_trace, self._fixed, 0, self._last, self._steps,
-            )  # fmt: skip
+            kernel(
+                position,
+                quaternion,
+                asked,
+                q_init,
+                q_out,
+                word,
+                values,
+                path,
+                fixed,
+                0,
+                last,
+                steps,
+            )
         except TypeError:
             self._solve_converted(position, quaternion, q_init, q_out)
         return int(word[0]) & 15
