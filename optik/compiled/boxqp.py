@@ -10,6 +10,9 @@ its gradient r = H d - g pushes hardest into the box is let go.  The bounds of a
 linearly independent, so that this cannot cycle.  It ends after finitely many changes of one bound,
 some tens for 30 variables, however close to singular H is; a solve's programs need one or two.
 
+The two-metric projection (Bertsekas 1982) is here for comparison: one step with what is held chosen
+beforehand, which is not the minimum.
+
 The program stands in `w` from place `o` on, as optik.compiled.layout lays it out: g, the bounds and
 the step as vectors, then the lower triangle of H row by row, then room for its factors.
 
@@ -44,10 +47,7 @@ def box_qp(w: Array, o: int, n: int) -> int:
 
 
 def free_step(w: Array, o: int, n: int) -> bool:
-    """The Newton step of all variables, clipped; returns whether no bound was met.
-
-    A folded module has its own.
-    """
+    """The Newton step of all variables, clipped to the box; returns whether no bound was met."""
     n = fixed_size(n)
     for i in range(n):
         w[o + W_FREE * n + i] = 1.0
@@ -63,7 +63,7 @@ def free_step(w: Array, o: int, n: int) -> bool:
 
 
 def gradient(w: Array, o: int, n: int) -> None:
-    """Writes H d - g behind the Newton step.  A folded module has its own."""
+    """Writes the gradient H d - g after the Newton step (W_R).  A straight module has its own."""
     g, d, H = o + W_G * n, o + W_D * n, o + W_VECTORS * n
     for i in range(n):
         s = -w[g + i]
@@ -77,7 +77,8 @@ def gradient(w: Array, o: int, n: int) -> None:
 def masked_newton(w: Array, o: int, n: int) -> None:
     """Solves H_FF r_F = r_F in place for the free variables; r is 0 elsewhere, before and after.
 
-    L D L^T with the rows and columns of held variables left out.  A folded module has its own.
+    L D L^T with the rows and columns of held variables left out; D is on the diagonal of L.  A
+    straight module has its own, which keeps its factors to itself.
     """
     r, free, H = o + W_R * n, o + W_FREE * n, o + W_VECTORS * n
     L = H + n * n
@@ -109,7 +110,11 @@ def masked_newton(w: Array, o: int, n: int) -> None:
 
 
 def active_set(w: Array, o: int, n: int) -> int:
-    """Goes on from a point d in the box until it is optimal; returns the factorisations used."""
+    """Goes on from a point d in the box until it is optimal; returns the factorisations used.
+
+    What lies on a bound at the beginning is held.  W_R takes -r_F, then the way to the minimum over
+    the free variables, of which the share t ends at the first bound.
+    """
     n = fixed_size(n)
     g, lo, hi, d = o + W_G * n, o + W_LO * n, o + W_HI * n, o + W_D * n
     r, free = o + W_R * n, o + W_FREE * n
@@ -128,13 +133,14 @@ def active_set(w: Array, o: int, n: int) -> int:
         if worst <= tolerance or worst > 0.5 * before:
             let_go, most = -1, tolerance
             for i in range(n):
+                # Variables with lo = hi are never let go.
                 inward = -w[r + n + i] if w[d + i] <= w[lo + i] else w[r + n + i]
                 if w[free + i] == 0.0 and w[lo + i] < w[hi + i] and inward > most:
                     let_go, most = i, inward
             if let_go < 0:
                 return count
             w[free + let_go] = 1.0
-            worst = np.inf
+            worst = np.inf  # a new set begins: its first step is no repetition
         before = worst
         for i in range(n):
             w[r + i] = -w[r + n + i] * w[free + i]
@@ -147,6 +153,7 @@ def active_set(w: Array, o: int, n: int) -> int:
                 s = (bound - w[d + i]) / w[r + i]
                 if met < 0 or s < t:
                     t, met = s, i
+        # To the bound itself, not to where rounding puts it.
         for i in range(n):
             w[d + i] = min(max(w[d + i] + t * w[r + i], w[lo + i]), w[hi + i])
         if met >= 0:

@@ -1,4 +1,4 @@
-r"""Bounded Levenberg-Marquardt from one start, and the search over starts: all inside one kernel.
+r"""Bounded Levenberg-Marquardt from one start, and where the next start is.
 
 From one start: at every configuration the step solves, exactly,
 
@@ -7,10 +7,10 @@ From one start: at every configuration the step solves, exactly,
 
 with damping proportional to the error, mu = damping * cost + damping_floor (Yamashita and Fukushima
 2001; Fan and Yuan 2005 show quadratic convergence without nonsingularity), and is taken whole: no
-line search.  Far away the damping and the cap keep the linearisation honest; close by mu vanishes
-with the cost.  A descent ends when the target is reached, when q no longer moves, when the cost has
-not fallen by the factor `fall` within `patience` iterations, or after `start_steps` iterations.
-The last two tests are left out when there is only the given start.
+line search.  Far away the damping and the cap keep the linearisation honest; close by mu falls to
+its floor with the cost.  A descent ends when the target is reached, when q no longer moves, when
+the cost has not fallen by the factor `fall` within `patience` iterations, or after `start_steps`
+iterations.  The last two tests are left out when there is only the given start.
 
 Over starts (`place_start`): the given start; then solved configurations from the table, nearest in
 pose first, those close to a failed one passed over; then the middle of the ranges; then a
@@ -18,11 +18,11 @@ quasi-random sequence (Roberts 2018: fractions of multiples of powers of the gen
 ratio), taking turns with further rows of the table.  The configuration with the lowest cost of all
 is what comes back.
 
-`solve_rows` works on as many problems at once as the module has lanes.  `advance` evaluates them
-all and makes every Newton step, in one loop that runs in vector registers; what differs from lane
-to lane, a step that met a bound among it, is done one lane after the other.  A lane whose problem
-is finished takes the next row, so that no row waits for another, and no answer depends on its
-neighbours.
+`solve_rows` (entries.py) works on as many problems at once as the module has lanes.  `advance`
+evaluates them all and makes every Newton step, in one loop that runs in vector registers; what
+differs from lane to lane, a step that met a bound among it, is done one lane after the other.  A
+lane whose problem is finished takes the next row, so that no row waits for another, and no answer
+depends on its neighbours.
 """
 
 from __future__ import annotations
@@ -96,9 +96,9 @@ LEAST_MOVE = 1e-14  # [rad or m] a step below it is no step
 
 
 def advance(fixed: Array, w: Array) -> None:
-    """Evaluates every lane's next configuration, judges it, and makes the step from there.
+    """Evaluates every lane's next configuration, makes the clipped step from there, and judges.
 
-    This one serves a single lane and any shape; folded modules of plain shapes have their own.
+    This one serves a single lane and any shape; straight modules have their own.
     """
     n = size(fixed)
     for i in range(n):
@@ -131,7 +131,20 @@ def judge(
 ) -> None:
     """Judges a lane's configuration: solved, hopeless, or to be followed; keeps the best one.
 
-    Without a branch, so that a loop over lanes can have it in vector registers.
+    Without a branch, so that a loop over lanes can have it in vector registers; `fall` and
+    `patience` are arguments because such a loop reads them once for all lanes.
+
+    Args:
+        lane: the lane.
+        fixed: the solver's numbers.
+        w: workspace.
+        cost: at the configuration, weighted [m^2].
+        position: largest position error there [m].
+        rotation: largest measure of a rotation error there.
+        moved: largest |d_i| of the step from there [rad or m].
+        cut: whether that step met a bound: it is no answer yet, and may not end the descent.
+        fall: the cost must fall by this factor ...
+        patience: ... within so many iterations.
     """
     n, many = size(fixed), lane_count(fixed)
     s = many * state_at(n) + lane
@@ -164,7 +177,7 @@ def judge(
 
 
 def take_step(lane: int, fixed: Array, w: Array) -> float:
-    """Sets a lane's next configuration from its step; returns the largest move."""
+    """Sets a lane's next configuration from its step; returns the largest move [rad or m]."""
     n, many = size(fixed), lane_count(fixed)
     moved = 0.0
     for i in range(n):
@@ -183,7 +196,10 @@ def bend(lane: int, fixed: Array, w: Array) -> bool:
 
 
 def box_step(lane: int, fixed: Array, w: Array) -> None:
-    """The exact box step of a lane, from its clipped Newton step on."""
+    """The exact box step of a lane, from its clipped Newton step on.
+
+    With several lanes the program, from W_G to W_D and H, is first copied to where it is one piece.
+    """
     n, many = size(fixed), lane_count(fixed)
     o = program_at(fixed)
     if many > 1:
@@ -233,7 +249,11 @@ def rank_target(t: int, lane: int, at: int, fixed: Array, w: Array) -> int:
 
 
 def rank_position(t: int, lane: int, at: int, features: int, fixed: Array, w: Array) -> int:
-    """Adds |p|^2 - 2 p.p*, with |p|^2 and p from the table: the first four features."""
+    """Adds |p|^2 - 2 p.p*, with |p|^2 and p from the table: the first four features.
+
+    `at` is where the target's features begin, of which there are `features` for each row; returns
+    where the next target's do.
+    """
     many, rows = lane_count(fixed), int(fixed[F_ROWS])
     table, distance = singles(fixed), singles(w)
     begin = 2 * distances_at(fixed) + lane * rows
@@ -253,7 +273,7 @@ def rank_position(t: int, lane: int, at: int, features: int, fixed: Array, w: Ar
 def rank_pose(t: int, lane: int, at: int, fixed: Array, w: Array) -> int:
     """Subtracts weight tr(R^T R*), which is (2 sqrt(weight) h.h*)^2 up to a constant.
 
-    h is a quaternion, the last four features.
+    h is a quaternion, the last four features.  Returns where the next target's features begin.
     """
     many, rows = lane_count(fixed), int(fixed[F_ROWS])
     table, distance = singles(fixed), singles(w)
@@ -274,7 +294,7 @@ def rank_pose(t: int, lane: int, at: int, fixed: Array, w: Array) -> int:
 
 
 def rank_axis(t: int, lane: int, at: int, fixed: Array, w: Array) -> int:
-    """Subtracts weight x.t, with x the body axis in the world; R is the last nine features."""
+    """Subtracts weight x.t, with x = R b the body axis in the world; R: the last nine features."""
     many, rows = lane_count(fixed), int(fixed[F_ROWS])
     table, distance = singles(fixed), singles(w)
     begin = 2 * distances_at(fixed) + lane * rows
@@ -329,6 +349,7 @@ def pass_over(lane: int, fixed: Array, w: Array) -> None:
         return
     distance, begin = singles(w), 2 * distances_at(fixed) + lane * rows
     table, low, high = int(fixed[F_TABLE]), HEADER + 2 * n, HEADER + 3 * n
+    # Joints without a range (locked ones) do not count.
     for k in range(rows):
         square = 0.0
         for i in range(n):
@@ -345,10 +366,11 @@ def pass_over(lane: int, fixed: Array, w: Array) -> None:
 
 
 def place_start(start: int, lane: int, fixed: Array, w: Array) -> None:
-    """Moves a lane to start number `start` (1 or more)."""
+    """Sets a lane's next configuration to start number `start` (1 or more)."""
     n, many = size(fixed), lane_count(fixed)
     rows, near = int(fixed[F_ROWS]), int(fixed[F_NEAR])
     near = min(near, rows)
+    # Below 0 where the table is used up early, which the random sequence takes as well.
     later = start - near - 1
     row = -1
     if start <= near or (later > 0 and later % 2 == 0 and near + later // 2 <= rows):

@@ -1,8 +1,9 @@
 """The kernels that Python calls; everything else is reached through them.
 
 Each comes with its signature, so that it is compiled when the solver is prepared and never inside
-a solve.  Inputs are read-only arrays, which accepts writable ones too.  There is one entry for
-every kind of solve because each entry carries, and compiles, its own copy of all it calls.
+a solve.  Inputs are read-only arrays, which accepts writable ones too.  One entry, `solve_rows`,
+serves every solve, of one problem or of many, because each entry carries, and compiles, its own
+copy of all that it calls.
 """
 
 from __future__ import annotations
@@ -100,11 +101,12 @@ def solve_rows(
         codes: code + steps * 2^4 + starts * 2^34 of each row, shape (N,), int64, written.
         values: cost, position error [m] and rotation error [rad] of each answer, shape (3 N,),
             written.
-        trace: configurations visited, shape (k, n), k = 0 if not wanted; for one row.
+        trace: the first k configurations visited, shape (k, n), written; k = 0 if not wanted.  For
+            one row and a module of one lane.
         fixed: the solver's numbers.
         first: number of the first start, 0 for the given one.
         last: number of the start after the last.
-        steps: iterations allowed for each row.
+        steps: iterations allowed for each row, all starts together.
     """
     f = pointer(fixed)
     n, many = size(f), lane_count(f)
@@ -162,7 +164,7 @@ def solve_rows(
 
 
 def keep(array: Array) -> None:
-    """Does nothing with an array, after pointers into it were used for the last time."""
+    """Uses an array once more, after the last use of a pointer into it: so long it is kept."""
     array[0] = 0.0
 
 
@@ -180,7 +182,10 @@ def code_of(lane: int, steps: int, fixed: Array, w: Array) -> int:
 def unload_row(
     lane: int, k: int, code: int, q_out: Array, values: Array, fixed: Array, w: Array
 ) -> None:
-    """Writes a lane's answer into row k: where it was solved, or the best configuration."""
+    """Writes a lane's answer into row k: where it was solved, or the best configuration.
+
+    The measure of a rotation error becomes an angle here.
+    """
     n, many = size(fixed), lane_count(fixed)
     s = many * state_at(n) + lane
     place = W_Q if code == SOLVED else W_BEST
@@ -244,17 +249,18 @@ def load_row(
 
 
 def begin_descent(lane: int, start: int, steps: int, fixed: Array, w: Array) -> None:
-    """Moves a lane to a start; start 0 is the given one, where it is already."""
+    """Moves a lane to a start, and counts from there; at start 0, the given one, it is already."""
     many = lane_count(fixed)
     s = many * state_at(size(fixed)) + lane
     if start > 0:
-        # A search that goes on: the rows that earlier starts used up are no starts again.
+        # A solve that goes on in a further call: what earlier starts used up is used up again.
         number = start if w[s + many * S_RANKED] != 0.0 else 1
         w[s + many * S_RANKED] = 1.0
         while True:
             place_start(number, lane, fixed, w)
             if number == start:
                 break
+            # Starts after twice the table's rows take none of it any more.
             number = start if number > 2 * int(fixed[F_ROWS]) else number + 1
     w[s + many * S_ALLOWED] = min(steps - w[s + many * S_TAKEN], fixed[F_START_STEPS])
     w[s + many * S_START] = start
@@ -349,7 +355,10 @@ def forward(q: Array, fixed: Array, pose: Array, jacobian: Array) -> None:
 
 
 def repeat_forward(q: Array, fixed: Array, times: int) -> float:
-    """Kinematics and Jacobian `times` times, each from the last one's numbers: for timing."""
+    """Kinematics and Jacobian `times` times, each from the last one's numbers: for timing.
+
+    Returns a number that depends on all of them, so that none can be left out.
+    """
     f = pointer(fixed)
     room = workspace(f)
     w = pointer(room)

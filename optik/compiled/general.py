@@ -56,7 +56,7 @@ def lane_count(fixed: Array) -> int:
 
 
 def state_at(n: int) -> int:
-    """Place of the states in the first part of `w`."""
+    """Place of the states in the first part of `w`; also the numbers of one quadratic program."""
     return W_VECTORS * n + 2 * n * n
 
 
@@ -66,12 +66,12 @@ def goal_at(k: int, n: int) -> int:
 
 
 def blocks_at(fixed: Array) -> int:
-    """Where the frames' blocks begin in `w`; target k's follow after those of all frames."""
+    """Where the frames' blocks begin in `w`; those of the targets follow after all of them."""
     return lane_count(fixed) * goal_at(targets(fixed), size(fixed))
 
 
 def program_at(fixed: Array) -> int:
-    """Where box_qp finds its program in `w`: a copy of a lane's, or at once the only lane's."""
+    """Where a box step's program stands in `w`: a copy of a lane's, or at once the only lane's."""
     if lane_count(fixed) == 1:
         return 0
     blocks = (frame_count(fixed) + targets(fixed)) * (FRAME_HEAD + 6 * size(fixed))
@@ -79,7 +79,10 @@ def program_at(fixed: Array) -> int:
 
 
 def distances_at(fixed: Array) -> int:
-    """Where the distances to the table's rows begin in `w`, two to a number; then room for more."""
+    """Where the distances to the table's rows begin in `w`, two to a number.
+
+    After them there is room for what `nearest_row` keeps, BLOCK numbers.
+    """
     n = size(fixed)
     if lane_count(fixed) > 1:
         return program_at(fixed) + state_at(n)
@@ -103,7 +106,8 @@ def frames(fixed: Array, w: Array) -> None:
 
     Args:
         fixed: the solver's numbers (optik.compiled.layout).
-        w: workspace; frame f's block starts at blocks_at + f * (12 + 6 n).
+        w: workspace; frame f's block, at blocks_at + f * (12 + 6 n), is its position (3), its
+            rotation row by row (9) and its Jacobian (6, n), linear rows first, all in the world.
     """
     n = size(fixed)
     records = int(fixed[F_CHAIN]) + TARGET_RECORD * targets(fixed)
@@ -150,6 +154,7 @@ def frames(fixed: Array, w: Array) -> None:
                 x = u
                 u = fixed[c + 9]
                 slope = 0.0
+                # Horner's scheme, the derivative one step behind the value.
                 for k in range(4):
                     slope = slope * x + u
                     u = u * x + fixed[c + 8 - k]

@@ -7,10 +7,11 @@ posture, so that J d = e holds up to O(rho) and the rest of d goes to the postur
 
     minimise over d    1/2 |J d - e|^2 + rho/2 |W (q + d - q_rest)|^2,    |d_i| <= radius,
 
-and is brought back onto e = 0 by undamped box steps.  It is kept if the posture has come closer;
-the radius then doubles, else it shrinks to 0.3 of itself (a trust region; Conn, Gould and Toint
-2000).  Every accepted configuration reaches the targets to about 1e-7 m and rad, so the phase can
-stop at any time.  Where the targets cannot be met that well the first solution is left alone.
+and is brought back onto e = 0 by box steps with next to no damping.  It is kept if the posture has
+come closer; the radius then doubles, else it shrinks to 0.3 of itself (a trust region; Conn, Gould
+and Toint 2000).  Every accepted configuration reaches the targets to about 1e-7 m and rad, so the
+phase can stop at any time.  Where the targets cannot be met that well the first solution is left
+alone.
 
 Stopping: the objective falls by less than 1e-9 of itself, the radius is below 1e-6, or `steps`.
 """
@@ -52,7 +53,8 @@ def relax(
         rest: q_rest, shape (n,) [rad or m].
         squares: W_i^2, shape (n,).
         q: a solution; the better one is written here, shape (n,).
-        values: the objective at the end and iterations, shape (2,), written.
+        values: the objective at the end, infinite where nothing was kept, and iterations, shape
+            (2,), written.
         fixed: the solver's numbers.
         steps: largest number of iterations.
 
@@ -72,7 +74,7 @@ def relax(
     for i in range(n):
         w[i] = q[i]
         least = max(least, squares[i])
-    least *= 1e-6
+    least *= 1e-6  # a little damping for joints that have no weight
     radius, best, count, iteration = 0.5, np.inf, 0, 0
     # The first round only restores the given solution; each later one begins with a posture step.
     while iteration <= steps:

@@ -52,7 +52,8 @@ def normal_equations(fixed: Array, w: Array) -> tuple[float, float, float]:
 
     Args:
         fixed: the solver's numbers.
-        w: workspace: reads q and the goals, writes g = J^T e and the lower triangle of H = J^T J.
+        w: workspace: reads q and the goals, writes g = J^T e and the lower triangle of H = J^T J,
+            both weighted; the targets' blocks are left with residuals in place of poses.
 
     Returns:
         The cost, the largest position error [m] and the largest measure of a rotation error.
@@ -106,7 +107,11 @@ def normal_equations(fixed: Array, w: Array) -> tuple[float, float, float]:
 
 
 def pose_rows(k: int, w: Array, at: int, o: int, fixed: Array, n: int) -> tuple[float, float]:
-    """Puts a pose target's rotation residual at `w[at + 3]`; returns its cost [rad^2], measure."""
+    """Puts a pose target's rotation residual at `w[at + 3]`; with a mask, changes its Jacobian too.
+
+    Returns:
+        Its cost [rad^2] and measure.
+    """
     x, y, z, cosine = turn_between(w, at, o)
     sine = math.sqrt(x * x + y * y + z * z)
     masked = target_field(fixed, k, 3) != 0
@@ -225,7 +230,8 @@ def opposite_axes(
 ) -> tuple[float, float, float]:
     """Gives the turn of axis (x, y, z), with cross product s to its goal, the wanted length.
 
-    At exactly opposite axes any perpendicular one turns one onto the other.
+    Without a cross product the axes are the same, which a short length tells, or opposite: then any
+    perpendicular one turns one onto the other.
     """
     if sine < 1e-12:
         if length < 1.0:
