@@ -17,6 +17,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 from optik.compiled import layout as at
+from optik.compiled.general import goal_at
 from optik.compiled.normal import NormalChain, NormalJoint
 
 Value = float | str  # a known number, or a variable's name with or without a minus
@@ -130,11 +131,6 @@ class FoldedFrame:
 def trig_count(chains: Sequence[NormalChain]) -> int:
     """Joints of different value, rounded up to a multiple of 4: what the sine loop runs over."""
     return -(-len(_distinct(chains)[0]) // 4) * 4
-
-
-def first_part(n: int, many: int) -> int:
-    """Numbers of one lane in the first part of `w`, for `many` targets."""
-    return at.W_VECTORS * n + 2 * n * n + at.STATES + at.GOAL * many
 
 
 def _distinct(chains: Sequence[NormalChain]) -> tuple[list[NormalJoint], dict[int, int]]:
@@ -267,7 +263,7 @@ def frames_source(chains: Sequence[NormalChain], many: int, n: int) -> str:
     """The kernel `frames`, for one lane and `many` targets."""
     out = Writer()
     stride = at.FRAME_HEAD + 6 * n
-    first = first_part(n, many)
+    first = goal_at(many, n)
     found = walk(out, chains, first + (len(chains) + many) * stride)
     for f, frame in enumerate(found):
         begin = first + f * stride

@@ -17,12 +17,12 @@ from optik.compiled.fold import (
     Value,
     Vector,
     Writer,
-    first_part,
     minus,
     vector,
     walk,
     wrapped,
 )
+from optik.compiled.general import goal_at
 from optik.compiled.normal import NormalChain
 
 Matrix = dict[tuple[int, int], Value]
@@ -161,12 +161,12 @@ def _normal_equations(
     """Writes cost, position and rotation; returns H (lower triangle) and g."""
     many = len(records)
     blocks = (len(chains) + many) * (at.FRAME_HEAD + 6 * n)
-    found = walk(out, chains, first_part(n, many) + blocks)
+    found = walk(out, chains, goal_at(many, n) + blocks)
     H: Matrix = {(i, j): 0.0 for i in range(n) for j in range(i + 1)}
     g: dict[int, Value] = dict.fromkeys(range(n), 0.0)
     out.line("cost, position, rotation = 0.0, 0.0, 0.0")
     for k, record in enumerate(records):
-        frame, o = found[int(record[1])], first_part(n, k)
+        frame, o = found[int(record[1])], goal_at(k, n)
         wp = out.let(out.at(o + at.G_POSITION_WEIGHT))
         wp2 = out.let(f"{wp} * {wp}")
         e = vector(out.let(f"{out.at(o + a)} - {wrapped(frame.position[a])}") for a in range(3))
