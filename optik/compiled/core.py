@@ -1,9 +1,9 @@
 """A compiled solver for one robot and one problem shape: its numbers, its module, its start table.
 
 The general module serves every chain at once; the folded one has the chain's constants written into
-its source and is compiled for that chain.  Both hold the same search, so that they differ only in
-rounding.  A `Core` holds no state that a solve changes: threads may share it, and each row of a
-batch gives the same answer whatever the number of threads.
+its source and is compiled for that chain.  Both go through the same starts and steps, so that they
+differ only in rounding.  A `Core` holds no state that a solve changes: threads may share it, and
+each row of a batch gives the same answer whatever the number of threads.
 """
 
 from __future__ import annotations
@@ -38,7 +38,17 @@ _TABLE_SEED = 1
 
 @dataclass(frozen=True, kw_only=True)
 class Settings:
-    """The numbers of the method; see `optik.solvers.box_lm.BoxLM` for what they mean."""
+    """The numbers of the method: those of `optik.solvers.box_lm.BoxLM`, which sets them, and more.
+
+    Attributes:
+        damping: as in `BoxLM`; so are `damping_floor`, `step_limit`, `fall`, `patience`,
+            `start_steps`, `table_size`, `apart` and `seed`.
+        near: table rows that are tried before the middle of the ranges and random starts.
+        projected: whether steps are those of the two-metric projection.
+        log: whether the rotation residual is the logarithm.
+        patient: whether there is only the given start, which is never given up while it moves.
+        table_weight: of rotation in the distance to a table row, and while it is built [m/rad].
+    """
 
     damping: float = 0.4
     damping_floor: float = 1e-6
@@ -57,13 +67,15 @@ class Settings:
 
 
 class Core:
-    """The compiled search for one robot and one problem shape; shared by threads.
+    """The compiled solver for one robot and one problem shape; shared by threads.
 
     Attributes:
         robot: the robot.
         shape: the structure of the problems.
         settings: the numbers of the method.
         folded: whether the chain's constants are part of the code.
+        chains: in normal form, one for each frame that the targets name.
+        fixed: everything that the kernels read, start table included (optik.compiled.layout).
     """
 
     def __init__(self, robot: Robot, shape: Shape, settings: Settings, *, folded: bool) -> None:
@@ -121,7 +133,8 @@ class Core:
     ) -> None:
         """Solves rows of problems; see `optik.compiled.entries.solve_rows` for the arrays.
 
-        With `abreast` several rows are worked on at once where the shape allows it.
+        With `abreast` several rows are worked on at once where the shape allows it, in a module of
+        its own, whose answers may differ from the other's in rounding.
         """
         kernel = self.batch_kernel if abreast else self.kernel
         kernel(
@@ -202,6 +215,7 @@ class Core:
         header[at.F_APART] = settings.apart**2
         header[at.F_SEED] = (settings.seed * 0.6180339887498949) % 1.0
         header[at.F_TRIG] = trig_count(self.chains)
+        # The module holds one kind of box step; the projected one is no correction but every step.
         header[at.F_METHOD] = settings.projected
         header[at.F_LOG] = settings.log
         header[at.F_TABLE_WEIGHT] = settings.table_weight**2

@@ -22,7 +22,7 @@ from optik.compiled.normal import NormalChain, NormalJoint
 
 Value = float | str  # a known number, or a variable's name with or without a minus
 Vector = tuple[Value, Value, Value]
-Record = tuple[float, ...]  # kind, frame, base, masked, mask x 6
+Record = tuple[float, ...]  # a target's numbers, as layout.TARGET_RECORD says
 
 
 @dataclass
@@ -31,10 +31,10 @@ class Writer:
 
     Attributes:
         lanes: how many problems the source works on at once.
-        before: lines outside the loop over the lanes.
+        before: lines before the loop over the lanes.
         lines: lines inside it.
         count: names given so far.
-        q: place of the configuration.
+        q: place in the first part of `w` where the configuration is read.
     """
 
     lanes: int = 1
@@ -55,7 +55,7 @@ class Writer:
         return name
 
     def at(self, place: int) -> str:
-        """An entry of the first part of `w`."""
+        """An entry of the first part of `w`: this lane's, where there are several."""
         return f"w[{place}]" if self.lanes == 1 else f"w[{self.lanes * place} + lane]"
 
     def same(self, expression: str) -> str:
@@ -116,7 +116,7 @@ class FoldedFrame:
     """A frame's pose and Jacobian as values.
 
     Attributes:
-        position: shape (3).
+        position: in the world [m].
         axes: the frame's x, y, z axes in the world.
         linear: for each entry of q, its column of the linear Jacobian.
         angular: for each entry of q, its column of the angular Jacobian.
@@ -208,7 +208,13 @@ def _joint_values(
 
 
 def walk(out: Writer, chains: Sequence[NormalChain], begin: int) -> list[FoldedFrame]:
-    """Writes the kinematics of every chain; common first joints are written once."""
+    """Writes the kinematics of every chain; common first joints are written once.
+
+    Args:
+        out: what collects the source.
+        chains: one for each frame.
+        begin: where the sines stand in `w`, for one lane.
+    """
     values = _joint_values(out, chains, begin)
     known: dict[tuple[object, ...], tuple[Vector, Vector, Vector, Vector, Vector, Vector]] = {}
     done = []

@@ -1,11 +1,18 @@
 """The part of a module that depends on the chain and the problem's shape: its front.
 
-A front defines the sizes and places, `frames`, `normal_equations`, `masked_newton`, `free_step` and
-`advance`, with whatever they call; the rest of a module is the same for all (module.py).  Numba
-compiles only what an entry reaches.
+A front defines, with whatever they call,
+
+    the sizes and places        numbers of `fixed`, or constants
+    frames, normal_equations    what a problem costs at a configuration
+    masked_newton, gradient     what the box step needs of H
+    advance, box_step           the step: the clipped one, and the one that takes its place
+    rank_target, fill_rotation  what depends on a target's kind
+
+and the rest of a module is the same for all (module.py).  Numba compiles only what an entry
+reaches, so that a front may hold more than that.  There are three kinds:
 
     general     reads the chain's numbers, and serves any chain and shape
-    folded      frames written out for one chain; the rows as in the general one
+    folded      frames written out for one chain; the rest as in the general one, with known sizes
     straight    plain targets, few joints: the whole step written out, for one lane or several
 """
 
@@ -29,7 +36,7 @@ from optik.compiled.straight import (
 
 Kernel = Callable[..., Any]
 
-STRAIGHT = 10  # joints up to which H and its factors are written out
+STRAIGHT = 10  # joints up to which H, its factors and its gradient are written out
 LANES = 8  # problems that a batch works on at once
 
 # In the order of use: a kernel's callees stand before it.
@@ -76,6 +83,9 @@ def general_front(*, projected: bool) -> str:
 
     Args:
         projected: two-metric projection in place of the exact box step.
+
+    Returns:
+        Source, to stand before the shared kernels.
     """
     front = sources(
         *SIZES, *PLACES, general.frames, *ROWS, boxqp.fixed_size, boxqp.masked_newton,
@@ -108,7 +118,11 @@ def folded_front(
         n: number of joints.
         log: whether the rotation residual is the logarithm.
         projected: two-metric projection in place of the exact box step.
-        lanes: problems worked on at once; more than one for plain shapes only.
+        lanes: problems worked on at once; more than one for plain shapes only, and not with
+            `projected`, which looks at a single lane's program in place.
+
+    Returns:
+        Source, to stand before the shared kernels; straight where the shape allows it.
     """
     parts = [_sizes(chains, records, n, lanes), sources(*PLACES)]
     parts.append(f"@inner\ndef fixed_size(n):\n    return {n}\n")
@@ -160,12 +174,12 @@ def folded_frames(chains: Sequence[NormalChain], records: Sequence[Record], n: i
 
 
 def is_plain(records: Sequence[Record], n: int, *, log: bool) -> bool:
-    """Whether a shape's whole step can be written out."""
+    """Whether a shape's whole step can be written out: a straight front."""
     return n <= STRAIGHT and not log and all(r[2] < 0.0 and r[3] == 0.0 for r in records)
 
 
 def sources(*kernels: Kernel) -> str:
-    """The kernels' own source, to be compiled inside a module."""
+    """The kernels' own source, each to be compiled inside a module."""
     return "\n\n".join("@inner\n" + source_of(k) for k in kernels)
 
 

@@ -25,7 +25,7 @@ import types
 from collections.abc import Sequence
 from pathlib import Path
 
-from optik.compiled import boxqp, descent, entries, layout, posture, trig
+from optik.compiled import boxqp, descent, entries, layout, pointers, posture, trig
 from optik.compiled.fronts import Kernel, source_of, sources
 
 TRIG: tuple[Kernel, ...] = (trig.sincos,)
@@ -96,7 +96,7 @@ def solve_text(front: str) -> str:
 
 
 def relax_text(front: str) -> str:
-    """Writes out the module of the posture phase."""
+    """Writes out the module of the posture phase; `front` is that of one lane."""
     return _text(_constants(posture) + "\n\n" + front, POSTURE, (RELAX,))
 
 
@@ -106,8 +106,7 @@ def forward_text(front: str) -> str:
 
 
 def _text(front: str, kernels: Sequence[Kernel], entry: Sequence[tuple[Kernel, str]]) -> str:
-    # An intrinsic's source brings its decorator along.
-    parts = [_HEADER, _constants(*_CONSTANT_MODULES), *_intrinsics(), sources(*TRIG), front]
+    parts = [_HEADER, _constants(*_CONSTANT_MODULES), _intrinsics(), sources(*TRIG), front]
     parts.append(sources(*kernels))
     for kernel, signature in entry:
         parts.append(
@@ -197,11 +196,10 @@ def _execute(name: str, text: str, path: Path | None, *, cached: bool) -> types.
     return module
 
 
-def _intrinsics() -> list[str]:
-    from optik.compiled import pointers
-
+def _intrinsics() -> str:
+    """The pointers' source but for its imports: intrinsics, which are not compiled like kernels."""
     source = inspect.getsource(pointers)
-    return [source[source.index("def _pointer") :]]
+    return source[source.index("def _pointer") :]
 
 
 def _constants(*modules: types.ModuleType) -> str:

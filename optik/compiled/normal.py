@@ -15,7 +15,6 @@ arm's length at 30 joints.
 
 from __future__ import annotations
 
-import hashlib
 import math
 from dataclasses import dataclass
 
@@ -70,19 +69,6 @@ class NormalChain:
     joints: tuple[NormalJoint, ...]
     tool_offset: Array
     tool_rotation: Array
-
-    @property
-    def digest(self) -> str:
-        """SHA-256 of every number of the chain, to the last bit."""
-        parts = [
-            f"{j.hinge} {j.index} {j.shift.hex()} {j.reference.hex()} "
-            + " ".join(float(v).hex() for v in (*j.polynomial, *j.offset, *j.rotation.flat))
-            for j in self.joints
-        ]
-        parts.append(
-            " ".join(float(v).hex() for v in (*self.tool_offset, *self.tool_rotation.flat))
-        )
-        return hashlib.sha256("\n".join(parts).encode()).hexdigest()
 
 
 def normal_form(chain: Chain) -> NormalChain:

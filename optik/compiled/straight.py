@@ -4,6 +4,9 @@ For plain targets (in the world, not masked, chordal residual) of robots with fe
 is written out in scalars, down to the entries of H = J^T J and of its factors: no loop, no index,
 and nothing goes through memory but what a step that meets a bound needs afterwards.  The same text
 inside a loop over lanes is what a batch runs, in vector registers.
+
+What the box step needs of H, a Newton step of the free variables and the gradient, is written out
+here as well; the active set itself goes from one to the other in boxqp.py.
 """
 
 from __future__ import annotations
@@ -31,7 +34,14 @@ Matrix = dict[tuple[int, int], Value]
 def advance_source(
     chains: Sequence[NormalChain], records: Sequence[Record], n: int, lanes: int
 ) -> str:
-    """The kernel `advance` (optik.compiled.descent)."""
+    """The kernel `advance` (optik.compiled.descent).
+
+    Args:
+        chains: one for each frame.
+        records: one for each target (layout.TARGET_RECORD).
+        n: number of joints.
+        lanes: problems worked on at once.
+    """
     out = Writer(lanes=lanes, q=at.W_NEXT * n)
     H, g = _normal_equations(out, chains, records, n)
     damping, floor, limit, fall, patience, method = (
