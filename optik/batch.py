@@ -1,7 +1,8 @@
 """Many targets at once: `solve_batch`, over all cores, without an object for each row.
 
-Each row is solved by the compiled search of `optik.solvers.box_lm` and depends on that row alone,
-so that the number of threads changes the time and nothing else.  The kernels release the GIL.
+Each row is solved by the compiled kernels of `optik.solvers.box_lm`, several rows at once where the
+problem's shape allows it, and depends on that row alone, so that the number of threads changes the
+time and nothing else.  The kernels release the GIL.
 """
 
 from __future__ import annotations
@@ -113,12 +114,14 @@ def solve_batch(
         positions: shape (N, 3) [m].
         quaternions: shape (N, 4) wxyz, norm 1 to within 1e-3, or None for positions alone.
         axes: shape (N, 6), body axis then world axis, instead of quaternions.
-        q_init: starts, shape (N, n), or (n,) for all [rad or m]; with None every row begins with
-            the nearest row of the start table, the fastest choice.
+        q_init: starts, shape (N, n), or (n,) for all [rad or m], moved into the limits; with None
+            every row begins with the nearest row of the start table, which takes the fewest
+            iterations, or at the robot's home where the solver has no table.
         frame: the controlled frame; the robot's own if None.
         solver: the method, "box-lm" with options or a `BoxLM`; `BoxLM()` if None.
         tolerance: when a target counts as reached; `Tolerance()` if None.
-        budget: `iterations * (1 + restarts)` steps for each row; 200 and 24 restarts if None.
+        budget: `iterations * (1 + restarts)` steps for each row; 200 and 24 restarts if None.  Its
+            `seconds` are not asked for here.
         threads: how many; every core if None.  The answers do not depend on it.
 
     Returns:
@@ -128,6 +131,7 @@ def solve_batch(
     Raises:
         TargetError: for targets of the wrong shape, not finite, or not unit quaternions.
         ProblemError: for starts of the wrong shape, or a number of threads below 1.
+        SolverError: for a solver other than box-lm.
     """
     instance(robot, Robot, "the first argument", ProblemError)
     if isinstance(solver, str):

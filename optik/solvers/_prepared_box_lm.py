@@ -28,7 +28,13 @@ _AT_ONCE = 200_000  # steps in one call of the kernel, which nothing interrupts:
 
 
 class PreparedBoxLM:
-    """A compiled solver for one robot and problem shape; for one thread."""
+    """A compiled solver for one robot and problem shape; for one thread.
+
+    Attributes:
+        solver: the options.
+        core: the kernels and the numbers that they read, which threads share.
+        budget: what a solve may take.
+    """
 
     def __init__(self, solver: BoxLM, core: Core, budget: Budget) -> None:
         from optik.compiled.core import rotation_numbers, rotation_width, tolerances
@@ -111,6 +117,9 @@ class PreparedBoxLM:
     ) -> int:
         """Solves for one target on raw arrays, with nothing checked and nothing allocated.
 
+        Tolerance and weights are the default ones, the solver's `rotation_weight` apart; the
+        budget's `seconds` are not asked for, and there is no posture.
+
         Args:
             position: shape (3,) [m].
             quaternion: shape (4,) wxyz for a pose target; shape (6,), body axis then world axis,
@@ -121,6 +130,9 @@ class PreparedBoxLM:
         Returns:
             0 solved within `Tolerance()`; 1 no progress from any start; 2 out of iterations;
             3 numerical failure.
+
+        Raises:
+            SolverError: for a `q_out` that is not an array of shape (n,).
         """
         if quaternion is None:
             quaternion = self._rotations
@@ -145,7 +157,7 @@ class PreparedBoxLM:
         return int(word[0]) & 15
 
     def _solve_converted(self, position: Any, rotation: Any, q_init: Any, q_out: Array) -> None:
-        """The same for lists, other number types and strided arrays."""
+        """The same for lists, other number types and strided arrays, which it copies."""
         if not isinstance(q_out, np.ndarray) or q_out.shape != self._q.shape:
             raise SolverError(
                 f"{self.solver.name}: q_out must be a float64 array of shape {self._q.shape}"
@@ -182,6 +194,7 @@ class PreparedBoxLM:
         last: int,
         steps: int | None = None,
     ) -> tuple[Claim, int, int]:
+        """Starts `first` to `last`: the claim, its steps, and the starts after the first."""
         self._kernel(
             *numbers,
             start,

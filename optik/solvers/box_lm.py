@@ -5,17 +5,19 @@ The idea.  Linearise the targets and take the step that solves, exactly,
     minimise over d    1/2 |J d - e|^2 + 1/2 mu |d|^2
     subject to         lower - q <= d <= upper - q,   |d_i| <= step_limit
 
-A joint that meets its limit inside the step hands its share to the others, so that the method does
-not stall where clamping does.  Three things make it robust: damping in proportion to the error,
-mu = damping cost + damping_floor (Yamashita and Fukushima 2001), which is strong far away and gone
-at the target; a cap on every joint's step, which keeps the linearisation honest without shrinking
-the whole step; and the chordal rotation residual with its exact Jacobian, weighted with about
-0.1 m/rad so that a turn of the hand does not outweigh the way to the target.  Steps are taken
-whole.
+with J and e weighted by w_p and w_r.  A joint that meets its limit inside the step hands its share
+to the others, so that the method does not stall where clamping does.  Three things make it robust:
+damping in proportion to the error, mu = damping * cost + damping_floor (Yamashita and Fukushima
+2001), which is strong far away and all but gone at the target; a cap on every joint's step, which
+keeps the linearisation honest without shrinking the whole step; and the chordal rotation residual
+with its exact Jacobian, weighted with `rotation_weight`, 0.12 m/rad, so that a turn of the hand
+does not outweigh the way to the target.  Steps are taken whole.
 
-The step.  `method="exact"` solves the box QP by projected Newton to 1e-11; `method="projected"` is
-the two-metric projection (Bertsekas 1982): joints pushed against their limits are held, the others
-take one Newton step, and the result is clipped.  It costs one factorisation and loses some targets.
+The step.  `method="exact"` takes the Newton step where it stays inside the box, and solves the box
+QP by a primal active-set method (Nocedal and Wright 2006, section 16.5) to 1e-11 where it does not.
+`method="projected"` is the two-metric projection (Bertsekas 1982), for comparison: joints pushed
+against their limits are held, the others take one Newton step, and the result is clipped.  It loses
+some targets, and a batch of it is worked on one target at a time.
 
 Starts.  With `starts="table"` a start whose cost has not fallen by the factor `fall` within
 `patience` iterations, or that has had `start_steps` of them, is given up; after the given start
@@ -24,7 +26,7 @@ failed one passed over), mid-range, and quasi-random ones.  The answer then lies
 whichever start got there first: the branch that the given start leads to if it leads to one, else
 that of the nearest table row that does, which may be far from `q_init`.  With `starts="given"`
 there is only the given start, nothing is given up, and the answer is always on the branch that it
-leads to.
+leads to; restarts in the budget are then further steps.
 
 The posture, when one is asked for, is a second phase from the solution found: the targets become
 equalities and |W (q - q_rest)| is lowered as far as they and the limits allow
@@ -56,8 +58,8 @@ from optik.solvers.base import Solver, check_choice, check_positive
 if TYPE_CHECKING:
     from optik.compiled.core import Core
 
-_FOLDED_JOINTS = 16
-_KEPT = 32
+_FOLDED_JOINTS = 16  # joints up to which kernel="auto" folds
+_KEPT = 32  # compiled solvers kept in memory, the oldest dropped first
 _MOST_ROWS = 100_000  # of the start table: some ten times as many numbers
 _LOCK = threading.Lock()
 _CORES: OrderedDict[tuple[BoxLM, int, Shape], Core] = OrderedDict()
@@ -68,20 +70,23 @@ class BoxLM(Solver):
     """Exact box-constrained Levenberg-Marquardt steps from a table of starts, compiled by Numba.
 
     Attributes:
-        damping: share of the cost that becomes damping [1/m^2 per m^2]; None for 0.4, quick where
-            another start may follow, or 0.6 with starts="given".
-        damping_floor: damping left at the target.
+        damping: how much damping a unit of cost makes [1/rad^2]; None for 0.4, quick where another
+            start may follow, or 0.6 with starts="given".
+        damping_floor: damping left at the target [m^2/rad^2].
         step_limit: largest step of one joint [rad or m]; None for 0.8, or 0.3 with starts="given".
-        rotation_weight: w_r inside the solver [m/rad]; each target's own if None.
-        residual: "chordal" (differences of the frame's axes) or "log" (rotation vector).
-        method: "exact" box QP or "projected" (two-metric projection).
-        starts: "table" or "given"; says which branch the answer lies on, see above.
-        table_size: rows of the start table; 0 for none.
-        fall: factor by which the cost must fall ...
-        patience: ... within this many iterations, or the start is given up.
-        start_steps: largest number of iterations from one start.
+        rotation_weight: w_r for every target inside the solver [m/rad]; each target's own if None.
+        residual: rotation residual, "chordal" (differences of the frame's axes) or "log" (rotation
+            vector).
+        method: how the step is made: "exact" box QP or "projected" (two-metric projection).
+        starts: "table" (the given one, then others until one arrives) or "given" (that one alone,
+            so that the answer is on its branch; the next six options then mean nothing).
+        table_size: rows of the start table; 0 for none [1].
+        fall: a start is given up unless its cost falls to this share of itself within `patience`
+            iterations [1].
+        patience: see `fall` [1].
+        start_steps: largest number of iterations from one start [1].
         apart: table rows within this distance of a failed one are passed over, root mean square of
-            the joints' distances in shares of their ranges; 0 for none.
+            the joints' distances in shares of their ranges [1]; 0 for none.
         seed: shifts the sequence of quasi-random starts.
         kernel: "folded" has the chain's constants in the code, "general" reads them; "auto" folds
             chains of up to 16 joints.
@@ -90,7 +95,7 @@ class BoxLM(Solver):
     name: ClassVar[str] = "box-lm"
     summary: ClassVar[str] = "exact box-constrained LM steps, start table, compiled: the default"
     family: ClassVar[str] = "compiled"
-    reference: ClassVar[str] = "Bertsekas 1982; Yamashita and Fukushima 2001"
+    reference: ClassVar[str] = "Yamashita and Fukushima 2001; Nocedal and Wright 2006"
     restarts_itself: ClassVar[bool] = True
 
     damping: float | None = None
@@ -138,7 +143,13 @@ class BoxLM(Solver):
         return PreparedBoxLM(self, self.core(robot, shape), budget)
 
     def asked(self, problem: Problem, *, rotation_weight: float | None = None) -> Array:
-        """Tolerances and weights as the kernels read them, shape (2 + 2 targets,)."""
+        """Tolerances and weights as the kernels read them, shape (2 + 2 targets,).
+
+        Args:
+            problem: the problem.
+            rotation_weight: w_r for every target [m/rad]; the solver's, or each target's own, if
+                None.
+        """
         from optik.compiled.core import tolerances
 
         numbers = [*tolerances(problem.tolerance.position, problem.tolerance.rotation)]
@@ -148,7 +159,7 @@ class BoxLM(Solver):
         return np.array(numbers)
 
     def core(self, robot: Robot, shape: Shape) -> Core:
-        """The compiled search for a robot and a problem shape; built once, shared by threads."""
+        """The compiled solver for a robot and a problem shape; built once, shared by threads."""
         key = (self, id(robot), shape)
         with _LOCK:
             core = _CORES.get(key)
