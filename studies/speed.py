@@ -88,7 +88,8 @@ def main() -> None:
     if arguments.million:
         add(million(robots[0], 1_000_000))
     folder = Path(tempfile.mkdtemp()) if quick else RESULTS
-    write(folder, sections, targets)
+    options = f"--targets {targets}" + " --million" * arguments.million
+    write(folder, sections, options)
     print((folder / "tables.md").read_text())
 
 
@@ -126,7 +127,7 @@ def reachable(robots: Sequence[str], count: int) -> Section:
             batch = solve_batch(
                 robot, positions, quaternions, q_init=q_init, budget=PLENTY, threads=1
             )
-            spent = time.process_time() - began
+            seconds = time.process_time() - began
             judged = batch.judge()
             outside = (batch.q < robot.lower) | (batch.q > robot.upper)
             within = batch.solved & (batch.iterations <= 200)
@@ -147,7 +148,7 @@ def reachable(robots: Sequence[str], count: int) -> Section:
                     "false claims": int((batch.solved & ~judged).sum()),
                     "outside limits": int(outside.any(axis=1).sum()),
                     "home only %": 100.0 * alone.judge().mean() if start == "home" else None,
-                    "us a solve, batch, one core": spent / count * 1e6,
+                    "us a solve, batch, one core": seconds / count * 1e6,
                 }
             )
     return (
@@ -368,13 +369,13 @@ def scaling(name: str, count: int) -> Section:
         solve_batch(robot, positions[:10], _first(quaternions, 10), threads=threads)
         began = time.perf_counter()
         batch = solve_batch(robot, positions, quaternions, budget=PLENTY, threads=threads)
-        wall = time.perf_counter() - began
+        seconds = time.perf_counter() - began
         reference = reference or batch.q.tobytes()
         rows.append(
             {
                 "threads": threads,
-                "wall, us a solve": wall / count * 1e6,
-                "speed-up": rows[0]["wall, us a solve"] / (wall / count * 1e6) if rows else 1.0,
+                "wall, us a solve": seconds / count * 1e6,
+                "speed-up": rows[0]["wall, us a solve"] / (seconds / count * 1e6) if rows else 1.0,
                 "same answers": batch.q.tobytes() == reference,
             }
         )
@@ -574,19 +575,21 @@ def _array(array: np.ndarray | None) -> np.ndarray | None:
 
 def text_of(section: Section) -> str:
     title, frame, note = section
+    written = [i for i, name in enumerate(frame) if isinstance(frame[name].iloc[0], str)]
     body = tabulate(
         frame.astype(object).where(frame.notna(), None),  # a missing number is left blank
         headers="keys", tablefmt="pipe", showindex=False, floatfmt=".4g",
+        disable_numparse=written,  # numbers that are text already keep their digits
     )  # fmt: skip
     return f"## {title}\n\n{body}\n\n{note}\n"
 
 
-def write(folder: Path, sections: Sequence[Section], targets: int) -> None:
+def write(folder: Path, sections: Sequence[Section], options: str) -> None:
     """Writes tables.md, one CSV a table and environment.json, each whole or not at all."""
     folder.mkdir(parents=True, exist_ok=True)
     header = (
         "# The default solver: what it solves and how fast\n\n"
-        f"Made by `python studies/speed.py --targets {targets}`; versions and processor in "
+        f"Made by `python studies/speed.py {options}`; versions and processor in "
         "environment.json.\n\n"
     )
     files = {"tables.md": header + "\n".join(text_of(s) for s in sections)}
