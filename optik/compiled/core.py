@@ -25,7 +25,7 @@ from optik.compiled.fold import trig_count
 from optik.compiled.fronts import LANES, folded_frames, folded_front, general_front, is_plain
 from optik.compiled.normal import NormalChain, normal_form
 from optik.kinematics import Frame
-from optik.pose import Array, frozen
+from optik.pose import Array, frozen, quaternion_from_matrix
 from optik.problem import Shape, Target
 from optik.robot import Robot
 
@@ -315,7 +315,7 @@ class Core:
                 row += [float(p @ p), *p.tolist()]
                 positions[i, k] = p
                 if t.kind == "pose":
-                    rotations[i, k, :4] = _quaternion(R)
+                    rotations[i, k, :4] = quaternion_from_matrix(R)
                     row += rotations[i, k, :4].tolist()
                 elif t.kind == "axis":
                     # The body axis is part of the problem, not of its shape; z stands for it.
@@ -422,12 +422,6 @@ def _off_centre(robot: Robot, q: Array) -> Array:
     half = 0.5 * (robot.upper - robot.lower)[limited]
     x = (q[..., limited] - robot.lower[limited]) / half - 1.0
     return (x**4).sum(axis=-1)
-
-
-def _quaternion(R: Array) -> Array:
-    from optik.pose import quaternion_from_matrix
-
-    return quaternion_from_matrix(R)
 
 
 def _identifier(name: str) -> str:
