@@ -123,6 +123,7 @@ def solve_rows(
             w[i] = 0.0
     for lane in range(many):
         w[many * (state_at(n) + S_CODE) + lane] = EMPTY
+        w[many * (state_at(n) + S_ROW) + lane] = -1.0
     coming, busy, visited = 0, many, 0
     while True:
         for lane in range(many):
