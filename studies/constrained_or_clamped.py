@@ -5,7 +5,8 @@
 Same targets, starts, tolerance, budget and judge for all; failures stay in every mean.  One table
 by family (single start), one with ten restarts, one by stratum, one figure, and the findings that
 the numbers carry.  --count problems a stratum (200 if left out), --full takes whole sets;
-an interrupted run goes on where it stopped (runs/constrained_or_clamped).
+an interrupted run goes on where it stopped (runs/constrained_or_clamped).  Whole sets are written to
+studies/results/constrained_or_clamped, a part of them to a folder inside it.
 """
 
 from __future__ import annotations
@@ -106,8 +107,9 @@ def main() -> None:
         print(to_terminal(table), "\n")
     print("\n".join(findings))
     command = "--full" if options.full else f"--count {options.count}"
+    part = "" if options.full else f"/first_{options.count}"
     folder = study_results.write(
-        "constrained_or_clamped",
+        f"constrained_or_clamped{part}",
         tables,
         title="Constrained or clamped?",
         intro=f"Made by `python studies/constrained_or_clamped.py {command}`.\n\n"

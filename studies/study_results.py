@@ -34,7 +34,7 @@ def write(
     """Writes tables and environment.json, whole or not at all.
 
     Args:
-        study: the script's name.
+        study: the script's name, and a folder inside its own after a slash.
         tables: in their order.
         title: of the page.
         intro: what stands above the tables.
@@ -46,7 +46,9 @@ def write(
     Returns:
         The folder.
     """
-    folder = Path(tempfile.mkdtemp(prefix=f"{study}-")) if quick else RESULTS / study
+    folder = (
+        Path(tempfile.mkdtemp(prefix=f"{study.replace('/', '-')}-")) if quick else RESULTS / study
+    )
     about = environment(solvers=[parse_solver(s) for s in solvers], budget=budget)
     files = dict(extra or {})
     files["environment.json"] = json.dumps(about, indent=1, default=str) + "\n"
