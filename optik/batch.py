@@ -29,7 +29,7 @@ from optik.windings import can_turn_around, nearest_windings
 if TYPE_CHECKING:
     from optik.compiled.core import Core
 
-_CHUNK = 2048  # rows that a thread takes at once
+_MOST, _LEAST = 2048, 64  # rows that a thread takes at once
 _CODES = (Claim.CONVERGED, Claim.NO_PROGRESS, Claim.ITERATION_LIMIT, Claim.NUMERICAL_FAILURE)
 
 
@@ -182,8 +182,10 @@ def solve_batch(
         first = 1 if from_table else 0
         last = 1 if solver.starts == "given" else first + steps
 
+        piece = min(_MOST, max(_LEAST, -(-total // threads)))
+
         def part(begin: int) -> None:
-            end = min(begin + _CHUNK, total)
+            end = min(begin + piece, total)
             own = starts if starts.ndim == 1 else starts[begin:end].reshape(-1)
             core.solve_rows(
                 places[begin:end].reshape(-1),
@@ -199,7 +201,7 @@ def solve_batch(
                 abreast=True,
             )
 
-        begins = range(0, total, _CHUNK)
+        begins = range(0, total, piece)
         if threads == 1 or len(begins) == 1:
             for begin in begins:
                 part(begin)

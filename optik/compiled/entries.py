@@ -111,8 +111,17 @@ def solve_rows(
     f = pointer(fixed)
     n, many = size(f), lane_count(f)
     total = codes.shape[0]
-    stride = rotations.shape[0] // (total * targets(f))
+    count = targets(f)
+    stride = rotations.shape[0] // (total * count)
     own = 0 if q_init.shape[0] == n else n
+    # Pointers know no length: here is the last place where a wrong one can be told.
+    fits = positions.shape[0] == 3 * total * count and values.shape[0] == 3 * total
+    fits = fits and q_out.shape[0] == n * total and q_init.shape[0] == (own * total if own else n)
+    for t in range(count):
+        kind = target_field(f, t, 0)
+        fits = fits and stride >= (4 if kind == POSE else 6 if kind == AXIS else 0)
+    if not fits:
+        raise ValueError("an array has the wrong length")
     room = workspace(f)
     w = pointer(room)
     p, r, a = pointer(positions), pointer(rotations), pointer(asked)

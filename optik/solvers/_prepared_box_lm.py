@@ -115,7 +115,7 @@ class PreparedBoxLM:
         q_init: Array,
         q_out: Array,
     ) -> int:
-        """Solves for one target on raw arrays, with nothing checked and nothing allocated.
+        """Solves for one target on raw arrays; only their lengths are checked.
 
         Tolerance and weights are the default ones, the solver's `rotation_weight` apart; the
         budget's `seconds` are not asked for, and there is no posture.
@@ -132,42 +132,47 @@ class PreparedBoxLM:
             3 numerical failure.
 
         Raises:
-            SolverError: for a `q_out` that is not an array of shape (n,).
+            SolverError: for numbers of the wrong count, or a `q_out` that is no such array.
         """
         if quaternion is None:
             quaternion = self._rotations
         kernel, asked, word, values, path, fixed, last, steps = self._raw
         try:
             kernel(
-                position,
-                quaternion,
-                asked,
-                q_init,
-                q_out,
-                word,
-                values,
-                path,
-                fixed,
-                0,
-                last,
+                position, quaternion, asked, q_init, q_out, word, values, path, fixed, 0, last,
                 steps,
-            )
-        except TypeError:
-            self._solve_converted(position, quaternion, q_init, q_out)
+            )  # fmt: skip
+        except TypeError:  # lists, other number types, strided arrays
+            self._solve_copied(position, quaternion, q_init, q_out)
+        except ValueError as error:
+            raise self._misfit() from error
         return int(word[0]) & 15
 
-    def _solve_converted(self, position: Any, rotation: Any, q_init: Any, q_out: Array) -> None:
-        """The same for lists, other number types and strided arrays, which it copies."""
-        if not isinstance(q_out, np.ndarray) or q_out.shape != self._q.shape:
-            raise SolverError(
-                f"{self.solver.name}: q_out must be a float64 array of shape {self._q.shape}"
-            )
-        arrays = [np.array(a, dtype=np.float64).reshape(-1) for a in (position, rotation, q_init)]
-        self._kernel(
-            *arrays[:2], self._default, arrays[2], self._q, self._code, self._values,
-            self._no_trace, self._fixed, 0, self._last, self._steps,
-        )  # fmt: skip
+    def _solve_copied(self, position: Any, rotation: Any, q_init: Any, q_out: Array) -> None:
+        """The same on copies that the kernel can read."""
+        if not isinstance(q_out, np.ndarray) or q_out.dtype != np.float64:
+            raise self._misfit()
+        try:
+            arrays = [
+                np.array(a, dtype=np.float64).reshape(-1) for a in (position, rotation, q_init)
+            ]
+            self._kernel(
+                *arrays[:2], self._default, arrays[2], self._q, self._code, self._values,
+                self._no_trace, self._fixed, 0, self._last, self._steps,
+            )  # fmt: skip
+        except (TypeError, ValueError) as error:
+            raise self._misfit() from error
+        if q_out.shape != self._q.shape:
+            raise self._misfit()
         q_out[:] = self._q
+
+    def _misfit(self) -> SolverError:
+        n, many, width = len(self._q), self._many, self._width
+        rotation = f"quaternion of {many * width} numbers, " if width else ""
+        return SolverError(
+            f"{self.solver.name}: solve_into needs a position of {3 * many} numbers, {rotation}a "
+            f"q_init of {n} and a float64 q_out of shape ({n},)"
+        )
 
     def _numbers(self, problem: Problem) -> tuple[Array, Array, Array]:
         """Positions, rotations and what is asked, as the kernel reads them."""
