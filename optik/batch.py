@@ -125,8 +125,9 @@ def solve_batch(
         threads: how many; every core if None.  The answers do not depend on it.
 
     Returns:
-        The answers as arrays; rows that are not solved hold the best configuration found.  Hinges
-        that turn further than once are left in the winding nearest to the start, as by `solve`.
+        The answers as arrays; rows that are not solved hold the best configuration found, without
+        the box steps by which `solve` finishes a failed search.  Hinges that turn further than once
+        are left in the winding nearest to the start, as by `solve`.
 
     Raises:
         TargetError: for targets of the wrong shape, not finite, or not unit quaternions.

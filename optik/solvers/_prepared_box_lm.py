@@ -269,7 +269,8 @@ class PreparedBoxLM:
                 q[:] = trial
                 best_cost = float(self._values[0])
             number += starts
-            if claim is not Claim.NO_PROGRESS or number + 1 >= self._last:
+            over = claim not in (Claim.NO_PROGRESS, Claim.NUMERICAL_FAILURE)
+            if over or number + 1 >= self._last:
                 return claim, steps, number, visited
             if deadline.expired():
                 return Claim.TIME_LIMIT, steps, number, visited
