@@ -225,11 +225,16 @@ def test_there_is_no_run_in_an_empty_folder(tmp_path):
 
 
 SCRIPT = """
-import sys, time
+import os, sys, time
 import optik
 
+gate, seen = sys.argv[2], []
+
 def slow(problem):
+    seen.append(problem)
     time.sleep(0.02)
+    while len(seen) > 15 and not os.path.exists(gate):
+        time.sleep(0.01)
     return problem.q_start
 
 few = optik.load_problem_set("arm7_lesson").first(40)
@@ -238,9 +243,10 @@ print("finished")
 """
 
 
-def start_script(folder, script):
+def start_script(folder, script, gate=None):
+    """Starts the run; it stands still after some rows until the file `gate` is there."""
     return subprocess.Popen(
-        [sys.executable, script, folder],
+        [sys.executable, script, folder, gate or script],
         env=os.environ | {"PYTHONPATH": os.pathsep.join(p for p in sys.path if p)},
         stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
     )  # fmt: skip
@@ -286,15 +292,16 @@ def test_killed_again_and_again_and_resumed(tmp_path):
 def test_ctrl_c_saves_and_says_how_to_go_on(tmp_path):
     script = tmp_path / "script.py"
     script.write_text(SCRIPT)
-    folder = tmp_path / "run"
-    process = start_script(folder, script)
+    folder, gate = tmp_path / "run", tmp_path / "gate"
+    process = start_script(folder, script, gate)
     wait_for_rows(folder, 10, process)
     process.send_signal(signal.SIGINT)
     _, error = process.communicate(timeout=60)
     assert process.returncode != 0 and "KeyboardInterrupt" in error
     assert "stopped by KeyboardInterrupt" in (folder / "log.txt").read_text()
     assert 10 <= len(read_run(folder)) < 80
-    process = start_script(folder, script)
+    gate.touch()
+    process = start_script(folder, script, gate)
     out, _ = process.communicate()
     assert "finished" in out and len(read_run(folder)) == 80
     sessions = json.loads((folder / "environment.json").read_text())["sessions"]
