@@ -225,9 +225,11 @@ def test_there_is_no_run_in_an_empty_folder(tmp_path):
 
 
 SCRIPT = """
-import os, sys, time
+import os, signal, sys, time
 import optik
 
+# Who starts the tests in the background has them, and what they start, ignore Ctrl-C.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 gate, seen = sys.argv[2], []
 
 def slow(problem):
