@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from optik.checks import LARGEST, instance, numbers, whole
+from optik.compiled.layout import unpacked
 from optik.errors import ProblemError, SolverError, TargetError
 from optik.pose import Array, canonical_quaternions, unit_rows
 from optik.problem import Budget, Problem, Target, Tolerance
@@ -23,6 +24,7 @@ from optik.residual import Residual
 from optik.result import Claim
 from optik.robot import Robot
 from optik.solvers import parse_solver
+from optik.solvers._prepared_box_lm import MOST_STEPS
 from optik.solvers.box_lm import BoxLM
 from optik.windings import can_turn_around, nearest_windings
 
@@ -177,8 +179,7 @@ def solve_batch(
         core = solver.core(robot, problem.shape)
         weight = 1.0 if solver.rotation_weight is None else solver.rotation_weight
         asked = solver.asked(problem, rotation_weight=weight)
-        # A row's count of steps is kept in 30 bits.
-        steps = min(budget.iterations * (1 + budget.restarts), (1 << 29) - 1)
+        steps = min(budget.iterations * (1 + budget.restarts), MOST_STEPS)
         from_table = q_init is None and solver.starts == "table" and solver.table_size > 0
         first = 1 if from_table else 0
         last = 1 if solver.starts == "given" else first + steps
@@ -212,14 +213,14 @@ def solve_batch(
                     pass
         if can_turn_around(robot):
             _turn(core, places, rotations, asked, starts, q, words, values)
-    codes = (words & 15).astype(np.uint8)
+    codes, iterations, restarts = unpacked(words)
     return Batch(
         robot=robot if frame is None else robot.replace(frame_ref=robot.frame_named(frame)),
         q=q,
         solved=codes == 0,
-        codes=codes,
-        iterations=((words >> 4) & ((1 << 30) - 1)).astype(np.int32),
-        restarts=(words >> 34).astype(np.int32),
+        codes=codes.astype(np.uint8),
+        iterations=iterations.astype(np.int32),
+        restarts=restarts.astype(np.int32),
         position_errors=np.ascontiguousarray(values[:, 1]),
         rotation_errors=np.ascontiguousarray(values[:, 2]),
         tolerance=tolerance,
@@ -246,7 +247,7 @@ def _turn(
     robot = core.robot
     reference = np.clip(starts, robot.lower, robot.upper)
     turned = nearest_windings(robot, q, reference)
-    rows = np.flatnonzero((words & 15 == 0) & (turned != q).any(axis=1))
+    rows = np.flatnonzero((unpacked(words)[0] == 0) & (turned != q).any(axis=1))
     if not len(rows):
         return
     found = np.empty((len(rows), robot.n))
@@ -262,7 +263,7 @@ def _turn(
         last=1,
         steps=0,
     )
-    good = codes & 15 == 0
+    good = unpacked(codes)[0] == 0
     q[rows[good]], values[rows[good]] = found[good], errors[good]
 
 

@@ -290,7 +290,7 @@ class Core:
             steps=40,
         )
         candidates = np.concatenate([q[:, None, :], q_out], axis=1)
-        solved = (codes & ((1 << at.CODE_BITS) - 1)) == at.SOLVED
+        solved = at.unpacked(codes)[0] == at.SOLVED
         solved = np.concatenate([np.ones((size, 1), dtype=bool), solved], axis=1)
         excess = np.where(solved, _off_centre(robot, candidates), np.inf)
         best = candidates[np.arange(size), np.argmin(excess, axis=1)]

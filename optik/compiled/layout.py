@@ -21,6 +21,8 @@ anew.  A function argument called `n` is the length of q.
 
 from __future__ import annotations
 
+from typing import Any
+
 HEADER = 32
 # Indices into the header of `fixed`.
 F_SIZE = 0  # n
@@ -114,3 +116,9 @@ BLOCK = 64
 SOLVED, GAVE_UP, OUT_OF_STEPS, BROKEN, GOING, EMPTY = 0, 1, 2, 3, 4, 5
 CODE_BITS = 4  # a row's word is code + steps * 2^4 + starts * 2^34, the first start not counted
 STEP_BITS = 30
+
+
+def unpacked(word: Any) -> tuple[Any, Any, Any]:
+    """Code, steps and starts after the first of a word of a solve, or of an array of words."""
+    code, rest = word & ((1 << CODE_BITS) - 1), word >> CODE_BITS
+    return code, rest & ((1 << STEP_BITS) - 1), rest >> STEP_BITS

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from optik.compiled.layout import CODE_BITS, STEP_BITS, unpacked
 from optik.errors import SolverError
 from optik.evaluation import evaluate
 from optik.pose import Array, frozen
@@ -22,7 +23,8 @@ if TYPE_CHECKING:
     from optik.solvers.box_lm import BoxLM
 
 _POSTURE_STEPS = 60
-_MOST_STEPS = (1 << 29) - 1  # a count of steps is handed back in 30 bits
+_CODE = (1 << CODE_BITS) - 1
+MOST_STEPS = (1 << (STEP_BITS - 1)) - 1  # what the count of steps in a word has room for
 _PIECE = 64  # starts between two looks at the clock: under a millisecond
 _AT_ONCE = 200_000  # steps in one call of the kernel, which nothing interrupts: under a second
 
@@ -146,11 +148,12 @@ class PreparedBoxLM:
             self._solve_copied(position, quaternion, q_init, q_out)
         except ValueError as error:
             raise self._misfit() from error
-        return int(word[0]) & 15
+        return int(word[0]) & _CODE
 
     def _solve_copied(self, position: Any, rotation: Any, q_init: Any, q_out: Array) -> None:
         """The same on copies that the kernel can read."""
-        if not isinstance(q_out, np.ndarray) or q_out.dtype != np.float64:
+        fits = isinstance(q_out, np.ndarray) and q_out.shape == self._q.shape
+        if not fits or q_out.dtype != np.float64:
             raise self._misfit()
         try:
             arrays = [
@@ -162,8 +165,6 @@ class PreparedBoxLM:
             )  # fmt: skip
         except (TypeError, ValueError) as error:
             raise self._misfit() from error
-        if q_out.shape != self._q.shape:
-            raise self._misfit()
         q_out[:] = self._q
 
     def _misfit(self) -> SolverError:
@@ -212,8 +213,8 @@ class PreparedBoxLM:
             last,
             self._steps if steps is None else steps,
         )
-        word = int(self._code[0])
-        return _CLAIMS[word & 15], (word >> 4) & ((1 << 30) - 1), word >> 34
+        code, taken, starts = unpacked(int(self._code[0]))
+        return _CLAIMS[code], taken, starts
 
     def relaxed(self, problem: Problem, q: Array) -> Array:
         """The posture phase alone, from a solution q, shape (n,); q where it gains nothing."""
@@ -256,7 +257,7 @@ class PreparedBoxLM:
         piece = 1
         trial = np.empty_like(q)
         while True:
-            left = min(self._steps - steps, _MOST_STEPS)
+            left = min(self._steps - steps, MOST_STEPS)
             piece = min(piece, _PIECE, self._last - number)
             search, numbered = (numbers, start, trial), (number, number + piece, left)
             claim, used, starts = self._search(*search, self._no_trace, *numbered)
